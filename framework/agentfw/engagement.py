@@ -1,0 +1,390 @@
+"""An agent and an environment on one timeline; it ends as an episode.
+
+The one rule: the world does not wait for the agent. While the agent decides, and while what it began is in flight, things
+go on happening; the interface says when it is shown them, and the agent says whether it breaks off for them.
+
+    episode = await Engagement(Inbox(), agent, EventDriven()).run(Task(0, seed=7))
+
+One moment in order: everything that is due at this time happens; then whoever has something to be shown is asked; then time
+moves on. What an agent decides takes effect after the time that deciding took. Work that `holds` keeps the agent busy:
+an interface like the step loop delivers only between such works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from .agent import Agent, Decision, InFlight, Moment
+from .environment import Environment
+from .episode import Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
+from .errors import InterventionRefused
+from .interfaces import EventDriven, Interface
+from .policy import Generation
+from .seeds import Seeds
+from .timeline import Scheduled, Time, Timeline, Work
+
+__all__ = ["Engagement"]
+
+Watch = Callable[[Episode, Turn], None]
+
+
+class Engagement:
+    """One agent in one world. Run it, or start it on a timeline that somebody else drives."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        agent: Agent,
+        interface: Interface | None = None,
+        *,
+        time_per_token: Time | None = None,
+        horizon: Time = inf,
+        max_turns: int = 10_000,
+        watch: Watch | None = None,
+    ) -> None:
+        self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
+        self.horizon, self.max_turns, self.watch = horizon, max_turns, watch
+        self._time_per_token = time_per_token
+        self._waiting: list[tuple[int, Observation]] = []
+        self._works: list[_Tracked] = []
+        self._thought: tuple[_Tracked, Decision, Turn] | None = None
+        self._delivering = self._ask = self._over = False
+        self._poll: Scheduled | None = None
+        self._wake: Scheduled | None = None
+        self._interrupted: Generation | None = None
+        self._round = self._rounds = 0
+        self._turns = 0
+        self._shown: dict[int, int] = {}
+
+    async def run(self, task: Task, seeds: Seeds | None = None) -> Episode:
+        """Play the whole episode."""
+        timeline = Timeline()
+        episode = Episode(task=task)
+        self.start(timeline, episode, seeds or Seeds(task.seed), ended=timeline.stop)
+        await timeline.run(self.horizon)
+        if not self._over:
+            self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
+        episode.finish, episode.rounds = self.finish, self._rounds
+        episode.ended = timeline.now
+        return episode
+
+    def start(
+        self,
+        timeline: Timeline,
+        episode: Episode,
+        seeds: Seeds,
+        *,
+        seat: str = "",
+        ended: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Take a seat on a timeline: begin the world and ask the agent once this instant is over."""
+        self.timeline, self.episode, self.seat, self._ended = timeline, episode, seat, ended
+        self.finish = ""
+        brief = self.environment.brief()
+        if self._time_per_token is not None:
+            brief = replace(brief, time_per_token=self._time_per_token)
+        self.world = _World(self, seeds.child("world", seat))
+        self.environment.begin(self.world, episode.task)
+        self.agent.begin(episode.task, brief)
+        self._ask = True
+        if not self._delivering:
+            self._schedule_delivery()
+
+    def deliver(self, observation: Observation) -> None:
+        """Something became known; the interface says when the agent sees it."""
+        if self._over:
+            return
+        self._note("observation", observation.name, {**observation.data, "text": observation.text})
+        index = len(self.episode.events) - 1
+        if observation.name != "refused":  # a reflex that was refused must not answer its own refusal for ever
+            for intervention in self.interface.reflex(observation, self.environment.reflex):
+                self._note("reflex", intervention.name, dict(intervention.arguments))
+                self._intervene(intervention)
+        self._waiting.append((index, observation))
+        self._consider()
+
+    @property
+    def busy(self) -> bool:
+        return self._thought is not None or any(work.running and work.holds for work in self._works)
+
+    # -- when the agent is shown what waits for it ---------------------------------------------------------------------
+
+    def _consider(self) -> None:
+        if self._delivering or not (self._waiting or self._ask):
+            return
+        now = self.timeline.now
+        when = self.interface.delivery(now, self.busy)
+        if when is None:
+            return  # the end of what holds the agent will bring us here again
+        if when <= now:
+            self._schedule_delivery()
+        elif self._poll is None:
+            self._poll = self.timeline.at(when, self._polled)
+
+    def _polled(self) -> None:
+        self._poll = None
+        if not self._delivering and (self._waiting or self._ask):
+            self._schedule_delivery()
+
+    def _schedule_delivery(self) -> None:
+        self._delivering = True
+        if self._poll is not None:
+            self.timeline.cancel(self._poll)
+            self._poll = None
+        self.timeline.settle(self._deliver)
+
+    async def _deliver(self) -> None:
+        """Show the agent this moment, and take its decision."""
+        self._delivering = False
+        if self._over or not (self._waiting or self._ask):
+            return
+        if self._thought is not None:
+            thought = self._thought[0]
+            if not self.agent.attend([observation for _, observation in self._waiting], _in_flight(thought)):
+                return  # they wait until the thought has landed
+            self._break_off()
+        if self._turns >= self.max_turns:
+            self._end("turn_limit", self.environment.outcome())
+            return
+        waiting, self._waiting = self._waiting, []
+        woken, self._ask = self._ask, False
+        if self._wake is not None:
+            self.timeline.cancel(self._wake)
+            self._wake = None
+        moment = Moment(
+            now=self.timeline.now,
+            observations=tuple(observation for _, observation in waiting),
+            in_flight=tuple(_in_flight(work) for work in self._works if not work.done and not work.cancelled),
+            interrupted=self._interrupted,
+            round=self._round,
+            rounds=self._rounds,
+            woken=woken,
+        )
+        self._interrupted = None
+        self._note("seen", "", {"events": [index for index, _ in waiting]})
+        decision = await self.agent.act(moment)
+        turn = self._turn(decision)
+        if decision.takes > 0:
+            work = _Tracked(self, "think", decision.takes, lambda work: self._land(decision), holds=True)
+            self._thought = (work, decision, turn)
+        else:
+            self._land(decision)
+
+    def _turn(self, decision: Decision) -> Turn:
+        now = self.timeline.now
+        generation = decision.generation or Generation()
+        turn = Turn(
+            index=len(self.episode.turns),
+            started=now,
+            ended=now + decision.takes,
+            round=self._round,
+            shown=tuple(self._message(message) for message in decision.shown),
+            text=generation.text,
+            calls=tuple(decision.interventions),
+            failures=tuple(decision.failures),
+            count=generation.length,
+            prompt_ids=tuple(generation.prompt_ids),
+            token_ids=tuple(generation.token_ids),
+            logprobs=tuple(generation.logprobs),
+            version=generation.version,
+            finish=generation.finish,
+            seat=self.seat,
+        )
+        self._turns += 1
+        self.episode.turns.append(turn)
+        if self.watch is not None:
+            self.watch(self.episode, turn)
+        return turn
+
+    def _message(self, message: Message) -> int:
+        index = self._shown.get(id(message))
+        if index is None:
+            index = self._shown[id(message)] = len(self.episode.messages)
+            self.episode.messages.append(message)  # kept, so that its id stays its own
+        return index
+
+    def _break_off(self) -> None:
+        """Interrupt the decision in the making: what was out stays, and is all that there is of it."""
+        assert self._thought is not None
+        thought, decision, turn = self._thought
+        self._thought = None
+        thought.cancel()
+        generation = decision.generation or Generation()
+        share = thought.spent / thought.duration
+        # The tiny addend: 3 tokens of 0.1 each take 0.30000000000000004, and all three are out by then.
+        kept = generation.cut(int(generation.length * share + 1e-9))
+        turn.ended, turn.finish, turn.calls, turn.failures = self.timeline.now, "interrupted", (), ()
+        turn.text, turn.count = kept.text, kept.length
+        turn.token_ids, turn.logprobs = tuple(kept.token_ids), tuple(kept.logprobs)
+        self._interrupted = kept
+
+    # -- what the agent does -------------------------------------------------------------------------------------------
+
+    def _land(self, decision: Decision) -> None:
+        """A decision takes effect."""
+        self._thought = None
+        if self._over:
+            return
+        if decision.wake is not None:
+            self._wake = self.timeline.after(decision.wake, self._woken)
+        calls = []
+        for intervention in decision.interventions:
+            if self._over:
+                break
+            self._note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
+            if intervention.name in self.agent.tools:
+                calls.append(intervention)
+            else:
+                self._intervene(intervention)
+        if calls:
+            self.timeline.settle(lambda: self._call(calls))
+        self._consider()
+
+    def _woken(self) -> None:
+        self._wake = None
+        self._ask = True
+        self._consider()
+
+    def _intervene(self, intervention: Intervention) -> None:
+        try:
+            self.environment.intervene(intervention)
+        except InterventionRefused as refusal:
+            self._note("refused", intervention.name, {"reason": str(refusal), "id": intervention.id})
+            data = {"action": intervention.name, "reason": str(refusal), "call": intervention.id}
+            self.deliver(Observation(self.timeline.now, "refused", data, f"{intervention.name} refused: {refusal}"))
+
+    async def _call(self, calls: Sequence[Intervention]) -> None:
+        """Call tools side by side in real time; each answer is observed after the time that the tool takes here."""
+        tools = self.agent.tools
+        answers = await asyncio.gather(*(tools[call.name].answer(call.arguments) for call in calls))
+        for call, (well, text) in zip(calls, answers, strict=True):
+            data = {"tool": call.name, "well": well, "call": call.id}
+            takes = tools[call.name].takes
+            if takes > 0:
+                work = _Tracked(self, call.name, takes, self._answered(data, text), holds=False)
+                self._works.append(work)
+            else:
+                self._answered(data, text)(None)
+
+    def _answered(self, data: Mapping[str, Any], text: str) -> Callable[[object], None]:
+        return lambda _: self.deliver(Observation(self.timeline.now, "answer", data, text))
+
+    # -- bookkeeping ---------------------------------------------------------------------------------------------------
+
+    def _note(self, kind: str, name: str, data: dict[str, Any] | None = None) -> None:
+        self.episode.events.append(Event(self.timeline.now, kind, name, data or {}, self.seat))
+
+    def _work_changed(self, work: _Tracked, state: str) -> None:
+        self._note("work", work.name, {"id": work.number, "state": state, "spent": work.spent, "holds": work.holds})
+        if state in ("finished", "cancelled") and work in self._works:
+            self._works.remove(work)
+        if state != "started" and work.holds:
+            # Who has finished something is asked what next, whether or not the world has anything to say.
+            self._ask = self._ask or (state == "finished" and self._thought is None)
+            # Only once this instant is over: what comes next may take hold of the agent again at once.
+            self.timeline.after(0, self._consider)
+
+    def _end(self, finish: str, outcome: Mapping[str, float]) -> None:
+        if self._over:
+            return
+        if self._thought is not None:
+            self._break_off()
+        self._over, self.finish = True, finish
+        if not self.seat:
+            self.episode.outcome.update(outcome)
+        self._ended()
+
+
+class _World:
+    """What an engagement is to its environment: the `World` protocol."""
+
+    def __init__(self, engagement: Engagement, seeds: Seeds) -> None:
+        line = engagement.timeline
+        self._engagement, self._line, self.seeds = engagement, line, seeds
+        self.timeline, self.episode = line, engagement.episode
+        self.at, self.after, self.cancel = line.at, line.after, line.cancel
+
+    @property
+    def now(self) -> Time:
+        return self._line.now
+
+    def random(self, name: str) -> random.Random:
+        return self.seeds.random(name)
+
+    def work(
+        self, name: str, duration: Time, finished: Callable[[Work], object] | None = None, *, holds: bool = True
+    ) -> Work:
+        work = _Tracked(self._engagement, name, duration, finished, holds=holds)
+        self._engagement._works.append(work)
+        return work
+
+    def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
+        self._engagement.deliver(Observation(self._line.now, name, data or {}, text))
+
+    def utility(self, value: float, reason: str) -> None:
+        self._engagement.episode.utility += value
+        self._engagement._note("utility", reason, {"value": value})
+
+    def measure(self, name: str, value: float) -> None:
+        engagement = self._engagement
+        engagement.episode.measures.append(Measure(name, value, self._line.now, engagement._round))
+
+    def round(self, number: int, of: int) -> None:
+        self._engagement._round, self._engagement._rounds = number, of
+        self._engagement._note("round", str(number), {"of": of})
+
+    def finish(self, **outcome: float) -> None:
+        self._engagement._end("finished", outcome)
+
+
+class _Tracked(Work):
+    """Work that the engagement keeps track of: each change is an event, and its end may free the agent."""
+
+    __slots__ = ("_engagement", "holds", "number")
+
+    def __init__(
+        self,
+        engagement: Engagement,
+        name: str,
+        duration: Time,
+        finished: Callable[[Any], object] | None,
+        *,
+        holds: bool,
+    ) -> None:
+        super().__init__(engagement.timeline, name, duration, finished)
+        self._engagement, self.holds = engagement, holds
+        self.number = len(engagement.episode.events)
+        engagement._work_changed(self, "started")
+
+    def interrupt(self) -> None:
+        if self.running:
+            super().interrupt()
+            self._engagement._work_changed(self, "interrupted")
+
+    def resume(self) -> None:
+        if not (self.running or self.done or self.cancelled):
+            super().resume()
+            self._engagement._work_changed(self, "resumed")
+
+    def cancel(self) -> None:
+        if not (self.done or self.cancelled):
+            Work.interrupt(self)
+            self.cancelled = True
+            self._engagement._work_changed(self, "cancelled")
+
+    def complete(self) -> None:
+        if not (self.done or self.cancelled):
+            finished, self._finished = self._finished, None
+            super().complete()
+            self._engagement._work_changed(self, "finished")
+            if finished is not None:
+                finished(self)
+
+
+def _in_flight(work: Work) -> InFlight:
+    return InFlight(work.name, work.spent, work.duration, work.running)

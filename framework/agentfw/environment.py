@@ -1,0 +1,212 @@
+"""What a world is: a state that goes on by itself, interventions that change it, observations that come out of it.
+
+The one rule: an environment never waits and never looks at a wall clock. It schedules what will happen with the `World`
+that it is given, and everything follows from there.
+
+    class Kettle(Environment):
+        \"\"\"Boil water, and take it off in time.\"\"\"
+
+        def begin(self, world: World, task: Task) -> None:
+            self.world = world
+
+        @action
+        def heat(self) -> None:
+            \"\"\"Put the kettle on; it boils after three minutes.\"\"\"
+            self.world.after(3, lambda: self.world.observe("boils"))
+
+        @action(takes=1)
+        def pour(self) -> None:
+            \"\"\"Pour the tea.\"\"\"
+            self.world.utility(1.0, "tea")
+            self.world.finish()
+
+Actions are typed methods: the JSON schema that a model reads comes from the annotations and the docstring, and the
+arguments that a model gives are checked against it before the method is called. An action that takes time (`takes=`)
+holds the agent's attention for that long and has its effect at the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+from .episode import Episode, Intervention, Observation, Task
+from .errors import InterventionRefused, nearest
+from .functions import FunctionSpec, describe
+from .timeline import Scheduled, Time, Timeline, Work
+
+if TYPE_CHECKING:
+    from .agent import Moment
+    from .seeds import Seeds
+
+__all__ = ["Action", "Brief", "Environment", "World", "action"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing an agent can do here, as a model reads it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """A JSON schema of type object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What an agent is told before it begins."""
+
+    goal: str
+    actions: tuple[Action, ...] = ()
+    time_per_token: float = 0.0
+    """How much of this world's time one generated token takes, unless the run says otherwise."""
+    demonstration: Callable[[Moment], Iterable[Intervention | str]] | None = None
+    """How a simple rule would act here; the `scripted` policy follows it when it is given nothing else."""
+
+
+class World(Protocol):
+    """What an environment is given to live in."""
+
+    timeline: Timeline
+    """The clock itself, for modules that take a seat of their own."""
+    episode: Episode
+    seeds: Seeds
+    """Generators of this episode that do not depend on what the agent does elsewhere."""
+
+    @property
+    def now(self) -> Time: ...
+
+    def random(self, name: str) -> random.Random: ...
+    def at(self, time: Time, call: Callable[[], object]) -> Scheduled: ...
+    def after(self, delay: Time, call: Callable[[], object]) -> Scheduled: ...
+    def cancel(self, entry: Scheduled) -> None: ...
+
+    def work(
+        self, name: str, duration: Time, finished: Callable[[Work], object] | None = None, *, holds: bool = True
+    ) -> Work:
+        """Start something in flight. While work that `holds` is running, the agent is busy.
+
+        A duration of infinity lasts until its `complete` is called.
+        """
+        ...
+
+    def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
+        """Let something be known. When the agent gets to see it is the interface's business."""
+        ...
+
+    def utility(self, value: float, reason: str) -> None: ...
+
+    def measure(self, name: str, value: float) -> None:
+        """Note a figure for the record and the curves; it is no reward."""
+        ...
+
+    def round(self, number: int, of: int) -> None:
+        """From now on it is round `number` (from 1) of `of`; turns and scores carry it."""
+        ...
+
+    def finish(self, **outcome: float) -> None:
+        """The episode is over, with these figures."""
+        ...
+
+
+class Environment:
+    """A world for an agent. `begin` is the one method that it must have."""
+
+    def begin(self, world: World, task: Task) -> None:
+        """Set up the episode that `task` names and schedule the first things that happen."""
+        raise NotImplementedError
+
+    def goal(self) -> str:
+        """What the agent is told; the class's docstring unless overridden."""
+        return (type(self).__doc__ or "").strip()
+
+    def brief(self) -> Brief:
+        actions = tuple(Action(spec.name, spec.description, spec.parameters) for spec in _actions(type(self)).values())
+        return Brief(self.goal(), actions, self.time_per_token(), getattr(self, "demonstrate", None))
+
+    def time_per_token(self) -> float:
+        return 0.0
+
+    def intervene(self, intervention: Intervention) -> None:
+        """Carry out one intervention: by default, the method of that name marked with `@action`."""
+        specs = _actions(type(self))
+        spec = specs.get(intervention.name)
+        if spec is None:
+            guess = nearest(intervention.name, specs)
+            hint = f'; did you mean "{guess}"?' if guess else f"; there is: {', '.join(sorted(specs))}"
+            raise InterventionRefused(f'there is no action "{intervention.name}"{hint}')
+        arguments = spec.check(intervention.arguments)
+        method = getattr(self, spec.attribute)
+        takes = spec.takes(self) if callable(spec.takes) else spec.takes
+        if takes is None:
+            method(**arguments)
+        else:
+            self._world_of_actions().work(intervention.name, takes, lambda work: method(**arguments))
+
+    def outcome(self) -> Mapping[str, float]:
+        """Figures of the episode when it ended without `world.finish`, by the horizon or a limit."""
+        return {}
+
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        """The episodes of a run. Override to spread them over users or to read them from a data set."""
+        from .seeds import Seeds
+
+        seeds = Seeds(seed).child(split)
+        return [Task(index, seeds.integer("task", index), split=split) for index in range(count)]
+
+    def reflex(self, observation: Observation) -> Iterable[Intervention]:
+        """What an engine-side reflex would do at once; used by the `reflex` interface only."""
+        return ()
+
+    def _world_of_actions(self) -> World:
+        world = getattr(self, "world", None)
+        if world is None:
+            raise TypeError(f"{type(self).__name__}.begin must keep its world as self.world to have actions that take time")
+        return world  # type: ignore[no-any-return]
+
+
+@overload
+def action(method: Method) -> Method: ...
+@overload
+def action(
+    *, takes: Time | Callable[[Any], Time] | None = None, name: str = ""
+) -> Callable[[Method], Method]: ...
+def action(
+    method: Method | None = None, *, takes: Time | Callable[[Any], Time] | None = None, name: str = ""
+) -> Method | Callable[[Method], Method]:
+    """Mark a method as something an agent can do. `takes` is its duration, or a function of the environment."""
+
+    def mark(function: Method) -> Method:
+        function.__agentfw_action__ = (name or function.__name__, takes)  # type: ignore[attr-defined]
+        return function
+
+    return mark if method is None else mark(method)
+
+
+class _ActionSpec(FunctionSpec):
+    __slots__ = ("attribute", "takes")
+    attribute: str
+    takes: Time | Callable[[Any], Time] | None
+
+
+_SPECS: dict[type, dict[str, _ActionSpec]] = {}
+
+
+def _actions(kind: type) -> dict[str, _ActionSpec]:
+    """The actions of an environment class, described once."""
+    found = _SPECS.get(kind)
+    if found is None:
+        found = {}
+        for attribute in dir(kind):
+            method = getattr(kind, attribute, None)
+            marked = getattr(method, "__agentfw_action__", None)
+            if marked is not None:
+                spec = describe(method, name=marked[0], skip_first=True, spec=_ActionSpec)
+                spec.attribute, spec.takes = attribute, marked[1]
+                found[spec.name] = spec
+        _SPECS[kind] = found
+    return found

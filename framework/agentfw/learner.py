@@ -1,0 +1,55 @@
+"""What a learner is: episodes with advantages in, a new version of the policy out.
+
+The one rule: an update is all or nothing. It writes its adapter under a new name and gives that name back; whatever was
+there before is untouched, so a killed update can simply be done again.
+
+    class Counter(Learner):
+        def update(self, batch: Batch) -> Update:
+            ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .episode import Episode
+from .optimizer import Advantage, Loss
+
+__all__ = ["Batch", "Learner", "Update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one update learns from."""
+
+    episodes: Sequence[Episode]
+    advantages: Sequence[Advantage]
+    loss: Loss
+    folder: Path
+    """Where the new adapter goes; it does not exist yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What came of an update."""
+
+    version: str
+    adapter: Path
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class Learner:
+    """Something that learns. `update` is the one method that it must have."""
+
+    def update(self, batch: Batch) -> Update:
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """What it needs to go on, as JSON values or paths below the run's folder."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state` gave."""

@@ -1,0 +1,128 @@
+"""The agent made of a policy, tools and memories.
+
+The one rule: the conversation that the policy reads is made here and nowhere else, message by message, and each message is
+made once; so turns share their beginnings, in the record and in whatever learns from it.
+
+What became known since the last turn is one user message (with what the memories recalled); the answers to the policy's own
+calls are tool messages; an answer that was broken off stays in the conversation as far as it had come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .agent import Agent, Decision, InFlight, Moment
+from .environment import Brief
+from .episode import Call, Message, Observation, Task
+from .memory import Memory, Query, Recollection
+from .parsing import parse_calls
+from .policy import Policy, Request, Sampling
+from .tool import Tool
+
+__all__ = ["PolicyAgent"]
+
+
+class PolicyAgent(Agent):
+    """One episode's agent. The policy, the tools and the memories are shared with other episodes; the conversation isn't."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        tools: Sequence[Tool] = (),
+        memories: Sequence[Memory] = (),
+        *,
+        sampling: Sampling | None = None,
+        window: int | None = None,
+        recall: int = 5,
+    ) -> None:
+        self.policy, self.memories, self.sampling = policy, memories, sampling or Sampling()
+        self.window, self.recall = window, recall
+        self._given = tools
+        self._tools: dict[str, Tool] = {}
+        self._past: list[list[Message]] = []
+        self._open: dict[str, Call] = {}
+        self._asked = 0
+        self._was_broken_off = False
+
+    def begin(self, task: Task, brief: Brief) -> None:
+        self.task, self.brief = task, brief
+        for memory in self.memories:
+            memory.begin(task)
+        offered = [*self._given, *(tool for memory in self.memories for tool in memory.tools(task))]
+        self._tools = {tool.action.name: tool for tool in offered}
+        self._actions = (*brief.actions, *(tool.action for tool in offered))
+        self._names = {action.name for action in self._actions}
+        self._system = Message("system", brief.goal)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def attend(self, observations: Sequence[Observation], thought: InFlight) -> bool:
+        """Break off once for news, but not again before an answer is out: else a busy world would never get one."""
+        return not self._was_broken_off
+
+    async def act(self, moment: Moment) -> Decision:
+        self._was_broken_off = moment.interrupted is not None
+        self._listen(moment, await self._recall(moment))
+        shown = [self._system, *self._window()]
+        generation = await self.policy.generate(
+            Request(shown, self._actions, self.sampling, moment, self.brief, self.task)
+        )
+        calls, failures = generation.calls, []
+        if not calls and generation.text:
+            parsed = parse_calls(generation.text, self._names)
+            calls, failures = tuple(parsed.calls), parsed.failures
+        self._asked += 1
+        if not all(call.id for call in generation.calls) or not generation.calls:
+            # Read out of the text, or made by a program: they get ids that are their own in this conversation.
+            calls = tuple(Call(call.name, call.arguments, f"{self._asked}.{i}") for i, call in enumerate(calls))
+        self._past[-1].append(Message("assistant", generation.text, calls))
+        self._open.update((call.id, call) for call in calls)
+        takes = self.policy.generation_time(generation, self.brief.time_per_token)
+        return Decision(calls, takes, None, generation, shown, failures)
+
+    def _window(self) -> list[Message]:
+        """The conversation so far, or the last `window` turns of it."""
+        turns = self._past if self.window is None else self._past[-self.window :]
+        messages = [message for turn in turns for message in turn]
+        if len(turns) < len(self._past):
+            # An answer whose call was cut off is nothing that a chat model can read.
+            while messages[0].role == "tool":
+                messages.pop(0)
+        return messages
+
+    async def _recall(self, moment: Moment) -> list[Recollection]:
+        if not self.memories:
+            return []
+        text = "\n".join(str(observation) for observation in moment.observations)
+        query = Query(text, self.task, moment.now, moment.round, self.recall)
+        return [found for memory in self.memories for found in await memory.recall(query)]
+
+    def _listen(self, moment: Moment, recalled: Sequence[Recollection]) -> None:
+        """Put what became known into the conversation."""
+        if moment.interrupted is not None and self._past:
+            broken = self._past[-1].pop()
+            for call in broken.calls:
+                self._open.pop(call.id, None)
+            if moment.interrupted.text:
+                self._past[-1].append(Message("assistant", moment.interrupted.text))
+        entry: list[Message] = []
+        rest: list[Observation] = []
+        for observation in moment.observations:
+            call = self._open.pop(str(observation.data.get("call", "")), None)
+            if call is None:
+                rest.append(observation)
+            else:
+                entry.append(Message("tool", str(observation), answers=call.id))
+        # A chat needs an answer to every call: what the world took without a word was accepted.
+        entry += [Message("tool", "accepted", answers=name) for name in self._open]
+        self._open.clear()
+        lines = [f"[{moment.now:g}]" + (f" round {moment.round} of {moment.rounds}" if moment.rounds else "")]
+        lines += [f"- {found.text}" for found in recalled]
+        if recalled:
+            lines.insert(1, "You remember:")
+        lines += [str(observation) for observation in rest]
+        lines += [f"({work.name}: {work.spent:g} of {work.duration:g} done)" for work in moment.in_flight]
+        entry.append(Message("user", "\n".join(lines)))
+        self._past.append(entry)

@@ -1,0 +1,212 @@
+"""One clock for an agent and its world: calls scheduled at times, and work that takes time.
+
+The one rule: time never runs back. Times are integers (ticks) or floats (seconds, minutes, whatever the world means);
+the same code runs both, and a stretch in which nothing happens costs nothing, because the clock jumps to the next call.
+
+    >>> line = Timeline()
+    >>> heard = []
+    >>> _ = line.after(3, lambda: heard.append(line.now))
+    >>> writing = line.work("write", 10)
+    >>> line.advance()          # to the end of everything that was scheduled
+    >>> heard, writing.done
+    ([3], True)
+
+Calls at one time run in the order in which they were scheduled. `settle` asks to be awaited once an instant is over:
+that is how an agent sees everything that happened at one moment as one set.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from heapq import heappop, heappush
+from math import inf
+from typing import Any
+
+from .errors import TimelineError
+
+__all__ = ["Scheduled", "Time", "Timeline", "Work"]
+
+Time = float
+"""A moment: an int in a world of ticks, a float elsewhere. (For a type checker an int is a float.)"""
+
+Scheduled = list[object]
+"""A call that is due: [time, order, call]. A list so that it can be cancelled in place; hand it to `Timeline.cancel`."""
+
+
+class Timeline:
+    """The clock and what is due on it."""
+
+    __slots__ = ("_due", "_order", "_settling", "now", "stopped")
+
+    def __init__(self, start: Time = 0) -> None:
+        self.now: Time = start
+        self.stopped = False
+        self._due: list[Scheduled] = []
+        self._order = 0
+        self._settling: deque[Callable[[], Awaitable[None]]] = deque()
+
+    def at(self, time: Time, call: Callable[[], object]) -> Scheduled:
+        """Call at `time`, which may be now but not earlier."""
+        if not self.now <= time < inf:
+            raise TimelineError(
+                f"can't schedule a call at {time}: it is {self.now} now",
+                mend="schedule at a finite time that has not passed; leave out what never happens",
+            )
+        entry: Scheduled = [time, self._order, call]
+        self._order += 1
+        heappush(self._due, entry)
+        return entry
+
+    def after(self, delay: Time, call: Callable[[], object]) -> Scheduled:
+        """Call after `delay`, which may be zero."""
+        if not 0 <= delay < inf:
+            raise TimelineError(
+                f"can't schedule a call after a delay of {delay}",
+                mend="a delay is zero or more, and finite; leave out what never happens",
+            )
+        entry: Scheduled = [self.now + delay, self._order, call]
+        self._order += 1
+        heappush(self._due, entry)
+        return entry
+
+    @staticmethod
+    def cancel(entry: Scheduled) -> None:
+        """Take back a call that is due. Taking back what has run already does nothing."""
+        entry[2] = None
+
+    def settle(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Await `call` when everything that is due now has run, and before time moves on."""
+        self._settling.append(call)
+
+    def work(self, name: str, duration: Time, finished: Callable[[Work], object] | None = None) -> Work:
+        """Start something that takes `duration`, can be interrupted, and then resumed where it was."""
+        return Work(self, name, duration, finished)
+
+    def stop(self) -> None:
+        """Nothing that is due later will run."""
+        self.stopped = True
+
+    def next_time(self) -> Time:
+        """When the next call is due; infinity when none is."""
+        due = self._due
+        while due and due[0][2] is None:
+            heappop(due)
+        return due[0][0] if due else inf  # type: ignore[return-value]
+
+    def advance(self, until: Time = inf) -> None:
+        """Run what is due up to and including `until`, but stop short when somebody waits for this instant to settle.
+
+        The clock ends at the time of the last call that ran, or at `until` when that is finite and nothing else is due.
+        """
+        due, settling = self._due, self._settling
+        while due and not self.stopped:
+            entry = due[0]
+            time: Time = entry[0]  # type: ignore[assignment]
+            if time > self.now:
+                if settling:
+                    return
+                if time > until:
+                    break
+            heappop(due)
+            call = entry[2]
+            if call is not None:
+                self.now = time
+                call()  # type: ignore[operator]
+        if not settling and not self.stopped and self.now < until < inf:
+            self.now = until
+
+    async def run(self, until: Time = inf) -> None:
+        """Run what is due up to and including `until`, awaiting whoever waits for an instant to settle."""
+        settling = self._settling
+        while not self.stopped:
+            self.advance(until)
+            if not settling:
+                return
+            while settling and not self.stopped:
+                await settling.popleft()()
+
+
+class Work:
+    """Something in flight: it takes time, keeps what it has got when interrupted, and goes on from there.
+
+    >>> line = Timeline()
+    >>> letter = line.work("write", 10)
+    >>> _ = line.after(4, letter.interrupt)
+    >>> _ = line.after(9, letter.resume)
+    >>> line.advance()
+    >>> line.now, letter.spent, letter.done
+    (15, 10, True)
+    """
+
+    __slots__ = (
+        "_due",
+        "_finished",
+        "_kept",
+        "_line",
+        "_since",
+        "cancelled",
+        "done",
+        "duration",
+        "name",
+        "running",
+        "started",
+    )
+
+    def __init__(
+        self, line: Timeline, name: str, duration: Time, finished: Callable[[Any], object] | None = None
+    ) -> None:
+        if not duration >= 0:
+            raise TimelineError(
+                f'the work "{name}" can\'t take {duration}', mend="a duration is zero or more; infinity is open-ended"
+            )
+        self.name, self.duration, self.started = name, duration, line.now
+        self.done = self.cancelled = self.running = False
+        self._line, self._finished = line, finished
+        self._kept: Time = 0
+        self._due: Scheduled | None = None
+        self._go()
+
+    @property
+    def spent(self) -> Time:
+        """How much of the duration is behind it, up to this moment."""
+        return self._kept + (self._line.now - self._since) if self.running else self._kept
+
+    def interrupt(self) -> None:
+        """Put it aside. What was done stays done; interrupting what doesn't run does nothing."""
+        if self.running:
+            self._kept = self.spent
+            self._rest()
+
+    def resume(self) -> None:
+        """Go on where it was put aside; resuming what runs, is done or was given up does nothing."""
+        if not (self.running or self.done or self.cancelled):
+            self._go()
+
+    def cancel(self) -> None:
+        """Give it up for good. What was done stays readable in `spent`."""
+        if not self.done:
+            self._kept = self.spent
+            self._rest()
+            self.cancelled = True
+
+    def complete(self) -> None:
+        """It is done now. Work of open-ended duration ends so; other work calls this by itself when its time is over."""
+        if not (self.done or self.cancelled):
+            self._kept = self.spent if self.duration == inf else self.duration
+            self._rest()
+            self.done = True
+            if self._finished is not None:
+                self._finished(self)
+
+    def _go(self) -> None:
+        self.running = True
+        self._since: Time = self._line.now
+        if self.duration < inf:
+            self._due = self._line.after(max(0, self.duration - self._kept), self.complete)
+
+    def _rest(self) -> None:
+        self.running = False
+        if self._due is not None:
+            self._line.cancel(self._due)
+            self._due = None
