@@ -116,6 +116,10 @@ class World(Protocol):
 class Environment:
     """A world for an agent. `begin` is the one method that it must have."""
 
+    headline: str = "utility"
+    """The figure that says how well it went: `utility`, or one of the outcome's names. Pictures and tables lead with it."""
+    lower_is_better: bool = False
+
     def begin(self, world: World, task: Task) -> None:
         """Set up the episode that `task` names and schedule the first things that happen."""
         raise NotImplementedError
@@ -204,7 +208,7 @@ def _actions(kind: type) -> dict[str, _ActionSpec]:
         for attribute in dir(kind):
             method = getattr(kind, attribute, None)
             marked = getattr(method, "__agentfw_action__", None)
-            if marked is not None:
+            if method is not None and marked is not None:
                 spec = describe(method, name=marked[0], skip_first=True, spec=_ActionSpec)
                 spec.attribute, spec.takes = attribute, marked[1]
                 found[spec.name] = spec

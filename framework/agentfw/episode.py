@@ -159,7 +159,8 @@ class Episode:
         for name in ("events", "measures"):
             record[name] = [list(_values(value)) for value in record[name]]
         record["messages"] = [_message_record(message) for message in self.messages]
-        turns, before = [], ()
+        turns: list[dict[str, Any]] = []
+        before: tuple[int, ...] = ()
         for turn in self.turns:
             row = {item.name: getattr(turn, item.name) for item in fields(turn)}
             row["calls"] = [list(_values(call)) for call in turn.calls]

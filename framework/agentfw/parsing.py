@@ -64,9 +64,9 @@ def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
     if not isinstance(value, dict):
         parsed.failures.append(f"a call must be an object with a name and arguments, not {type(value).__name__}")
         return
-    if isinstance(value.get("function"), dict):
-        value = value["function"]
-    name = value.get("name")
+    inner = value.get("function")
+    call: dict[str, Any] = inner if isinstance(inner, dict) else value
+    name = call.get("name")
     if not isinstance(name, str):
         parsed.failures.append("a call without a name")
         return
@@ -74,7 +74,7 @@ def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
         guess = nearest(name[:100], names)
         parsed.failures.append(f'there is no action "{name[:100]}"' + (f'; did you mean "{guess}"?' if guess else ""))
         return
-    arguments = value.get("arguments", value.get("parameters", {}))
+    arguments: Any = call.get("arguments", call.get("parameters", {}))
     if isinstance(arguments, str):
         arguments = _loads(arguments) if arguments.strip() else {}
     if not isinstance(arguments, dict):

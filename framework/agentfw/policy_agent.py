@@ -104,17 +104,18 @@ class PolicyAgent(Agent):
         if moment.interrupted is not None and self._past:
             broken = self._past[-1].pop()
             for call in broken.calls:
-                self._open.pop(call.id, None)
+                self._open.pop(call.id)
             if moment.interrupted.text:
                 self._past[-1].append(Message("assistant", moment.interrupted.text))
         entry: list[Message] = []
         rest: list[Observation] = []
         for observation in moment.observations:
-            call = self._open.pop(str(observation.data.get("call", "")), None)
-            if call is None:
-                rest.append(observation)
+            name = str(observation.data.get("call", ""))
+            if name in self._open:
+                del self._open[name]
+                entry.append(Message("tool", str(observation), answers=name))
             else:
-                entry.append(Message("tool", str(observation), answers=call.id))
+                rest.append(observation)
         # A chat needs an answer to every call: what the world took without a word was accepted.
         entry += [Message("tool", "accepted", answers=name) for name in self._open]
         self._open.clear()

@@ -20,7 +20,7 @@ from typing import Any, overload
 
 from .environment import Action
 from .errors import InterventionRefused
-from .functions import describe
+from .functions import FunctionSpec, describe
 from .timeline import Time
 
 __all__ = ["FunctionTool", "Tool", "Toolbox", "tool"]
@@ -68,7 +68,7 @@ class FunctionTool(Tool, Toolbox):
         self, function: Callable[..., Any], *, name: str = "", takes: Time = 0, timeout: float = 60.0
     ) -> None:
         self._function, self.takes, self.timeout = function, takes, timeout
-        self._spec = describe(function, name=name)
+        self._spec: FunctionSpec = describe(function, name=name)
         self.action = Action(self._spec.name, self._spec.description, self._spec.parameters)
 
     async def open(self) -> Sequence[Tool]:

@@ -1,0 +1,102 @@
+"""`agentfw doctor`: what is installed, where, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from agentfw_cli.common import host_options, json_option, load_host
+from agentfw_cli.out import Out
+
+__all__ = ["doctor"]
+
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_WATCHED = ("AGENTFW_", "OPENAI_", "MLFLOW_", "WANDB_", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "HF_HUB_OFFLINE")
+
+
+@click.command()
+@host_options
+@json_option
+def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
+    """Say what is installed, where, and what is missing.
+
+    Secrets are never shown. Ends with 3 when a plugin is broken.
+    """
+    import platform
+
+    import agentfw
+    from agentfw.installing import tool_environment_warning
+    from agentfw.project import find_project
+
+    out = Out(json=as_json)
+    host = load_host(Out(quiet=True), blocked, strict)
+    project = find_project()
+    facts: dict[str, str] = {
+        "agentfw": agentfw.__version__,
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "platform": platform.platform(),
+        "installed in": str(os.path.dirname(agentfw.__file__)),
+        "project file": str(project.path) if project else "none",
+        "accelerator": _accelerator(),
+    }
+    variables = {
+        name: "set, not shown" if any(word in name.upper() for word in _SECRET) else value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_WATCHED)
+    }
+    missing = [
+        {"kind": found.kind, "name": found.component.name, "extra": extra, "distribution": found.record.distribution}
+        for found in host.components()
+        if (extra := host.missing_extra(found))
+    ]
+    plugins: list[dict[str, Any]] = [
+        {
+            "name": record.name,
+            "distribution": record.distribution,
+            "version": record.version,
+            "state": record.state,
+            "problems": record.problem_lines(),
+        }
+        for record in host.plugins
+    ]
+    warning = tool_environment_warning()
+    broken = any(plugin["problems"] for plugin in plugins)
+    if as_json:
+        out.data({**facts, "variables": variables, "plugins": plugins, "missing": missing, "warning": warning})
+        return 3 if broken else 0
+    out.table(["", ""], [[key, value] for key, value in {**facts, **variables}.items()])
+    out.line()
+    out.table(["plugin", "version", "state"], [[_title(plugin), plugin["version"], plugin["state"]] for plugin in plugins])
+    for plugin in plugins:
+        for problem in plugin["problems"]:
+            out.line(f"  {problem}")
+    if missing:
+        out.line()
+        out.table(
+            ["not usable yet", "install"],
+            [[f"{row['kind']} {row['name']}", f'pip install "{row["distribution"]}[{row["extra"]}]"'] for row in missing],
+        )
+    if warning:
+        out.note(warning)
+    return 3 if broken else 0
+
+
+def _title(plugin: dict[str, Any]) -> str:
+    same = plugin["name"] == plugin["distribution"]
+    return str(plugin["name"]) if same else f"{plugin['name']} ({plugin['distribution']})"
+
+
+def _accelerator() -> str:
+    """What torch sees; without torch, nobody here would use one."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        return "not looked for: torch is not installed"
+    import torch
+
+    if torch.cuda.is_available():
+        return ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+    return f"none; torch {torch.__version__} computes on the CPU"

@@ -1,0 +1,149 @@
+"""From the names in a spec to live components: everything is made, or nothing is.
+
+The one rule: names and settings are all checked before the first component is made, so a spelling mistake in the last of them
+costs no work and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .agent import Agent
+from .engagement import Engagement, Watch
+from .environment import Environment
+from .errors import PluginError
+from .host import Host
+from .interfaces import parse_interface
+from .memory import Memory
+from .policy import Policy
+from .policy_agent import PolicyAgent
+from .runspec import Choice, RunSpec
+from .scores import RewardModel, Schedule, parse_schedule
+from .seeds import Seeds
+from .settings import validate
+from .episode import Task
+from .tool import Tool, Toolbox
+from .tracker import Tracker
+
+__all__ = ["Assembly", "assemble", "resolve"]
+
+Made = TypeVar("Made")
+
+
+@dataclass(slots=True)
+class Assembly:
+    """The live components of one run."""
+
+    spec: RunSpec
+    host: Host
+    policy: Policy
+    memories: list[Memory]
+    toolboxes: list[Toolbox]
+    tools: list[Tool]
+    rewards: dict[str, RewardModel]
+    weights: dict[str, Schedule]
+    trackers: list[Tracker]
+
+    def environment(self) -> Environment:
+        """A fresh one for each episode."""
+        choice = self.spec.environment
+        return _make(self.host, "environment", choice, Environment, "environment")
+
+    def engagement(self, task: Task, watch: Watch | None) -> Engagement:
+        """One agent in one fresh world."""
+        spec = self.spec
+        seed = Seeds(spec.seed).child("policy").integer(task.id)
+        agent: Agent = PolicyAgent(
+            self.policy,
+            self.tools,
+            self.memories,
+            sampling=spec.sampling.sampling(seed),
+            window=spec.window,
+            recall=spec.recall,
+        )
+        return Engagement(
+            self.environment(),
+            agent,
+            parse_interface(spec.interface),
+            time_per_token=spec.time_per_token,
+            horizon=spec.horizon or float("inf"),
+            max_turns=spec.max_turns,
+            watch=watch,
+        )
+
+    async def open(self) -> None:
+        """Start what has to be started: the toolboxes' servers."""
+        opened = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes))
+        self.tools = [tool for tools in opened for tool in tools]
+        names = [tool.action.name for tool in self.tools]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise PluginError(f"two tools are called {', '.join(twice)}", mend="leave one out, or give one a prefix")
+
+    async def close(self) -> None:
+        """Let go of everything, whatever else goes wrong."""
+        closing: list[Any] = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
+        await asyncio.gather(*(component.close() for component in closing), return_exceptions=True)
+        for tracker in self.trackers:
+            try:
+                tracker.close()
+            except Exception as error:
+                self.host.notes.append(f"a tracker could not be closed: {error}")
+
+
+def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
+    """The spec with every component's settings complete, and which distribution each component comes from."""
+    sources: dict[str, str] = {}
+
+    def complete(kind: str, choice: Choice, where: str) -> Choice:
+        registered = host.find(kind, choice.name)
+        sources[f"{kind} {choice.name}"] = f"{registered.record.distribution}=={registered.record.version}"
+        checked = validate(host.settings_model(kind, choice.name), choice.settings, where)
+        settings = checked.model_dump(mode="json") if checked is not None else {}
+        return choice.model_copy(update={"settings": settings})
+
+    def complete_all(kind: str, choices: Iterable[Choice]) -> tuple[Choice, ...]:
+        return tuple(complete(kind, choice, f"{kind}.{choice.name}") for choice in choices)
+
+    resolved = spec.model_copy(
+        update={
+            "environment": complete("environment", spec.environment, "environment"),
+            "policy": complete("policy", spec.policy, "policy"),
+            "memories": complete_all("memory", spec.memories),
+            "tools": complete_all("tool", spec.tools),
+            "rewards": complete_all("reward", spec.rewards),
+            "trackers": complete_all("tracker", spec.trackers),
+        }
+    )
+    return resolved, sources
+
+
+def assemble(spec: RunSpec, host: Host) -> Assembly:
+    """Make the components of a resolved spec."""
+    assembly = Assembly(
+        spec=spec,
+        host=host,
+        policy=_make(host, "policy", spec.policy, Policy, "policy"),
+        memories=[_make(host, "memory", choice, Memory) for choice in spec.memories],
+        toolboxes=[_make(host, "tool", choice, Toolbox) for choice in spec.tools],
+        tools=[],
+        rewards={choice.name: _make(host, "reward", choice, RewardModel) for choice in spec.rewards},
+        weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
+        trackers=[_make(host, "tracker", choice, Tracker) for choice in spec.trackers],
+    )
+    assembly.environment()  # one that can't be made is told now, not in the first episode
+    return assembly
+
+
+def _make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
+    made = host.create(kind, choice.name, choice.settings, where=where or f"{kind}.{choice.name}")
+    if not isinstance(made, protocol):
+        registered = host.find(kind, choice.name)
+        raise PluginError(
+            f'{kind} "{choice.name}" of {registered.record.distribution} is no {protocol.__name__} but {type(made).__name__}',
+            mend=f"its class must derive from agentfw.{protocol.__name__}; agentfw plugins check {choice.name} says more",
+        )
+    return made

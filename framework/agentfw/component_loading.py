@@ -1,0 +1,116 @@
+"""From the description of a component to the thing itself: the only place where a component's code is imported.
+
+The one rule: whatever goes wrong here is the error of the distribution that offers the component, named, with a
+command that mends it; errors that the component raises on purpose (`AgentfwError`) pass unchanged.
+
+    memory = create(registered, {"limit": 10}, where="memory")
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from .errors import AgentfwError, MissingExtraError, PluginError
+from .plugin_guard import stdout_to_stderr
+from .plugin_record import Registered, describe
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["create", "missing_modules", "settings_model"]
+
+
+def missing_modules(registered: Registered) -> list[str]:
+    """Which of the modules that it needs aren't installed; looked for, never imported."""
+    from importlib.util import find_spec
+
+    missing = []
+    for module in registered.component.needs:
+        try:
+            found = find_spec(module) is not None
+        except (ImportError, ValueError):  # a parent is missing, or the module was put in place by hand
+            found = False
+        if not found:
+            missing.append(module)
+    return missing
+
+
+def settings_model(registered: Registered) -> type[BaseModel] | None:
+    """The pydantic model of its settings, or None where it has none."""
+    if not registered.component.settings:
+        return None
+    from .settings import is_model
+
+    model = _resolve(registered, registered.component.settings)
+    if not is_model(model):
+        raise _broken(registered, f"names the settings {registered.component.settings}, which isn't a pydantic model")
+    return model
+
+
+def create(registered: Registered, settings: Mapping[str, object], where: str) -> object:
+    """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads."""
+    missing = missing_modules(registered)
+    if missing:
+        raise _missing_extra(registered, missing[0])
+    from .settings import validate
+
+    model = settings_model(registered)
+    try:
+        checked = validate(model, settings, where)
+    except AgentfwError:
+        raise
+    except Exception as error:  # a validator of the plugin's model may raise anything
+        raise _broken(registered, f"can't check its settings: {describe(error)}") from error
+    factory = _resolve(registered, registered.component.factory)
+    if not callable(factory):
+        raise _broken(registered, f"names the factory {registered.component.factory}, which can't be called")
+    arguments = () if checked is None else (checked,)
+    return _guarded(registered, "can't be made", lambda: cast(Callable[..., object], factory)(*arguments))
+
+
+def _resolve(registered: Registered, path: str) -> object:
+    """What "package.module:Name" stands for."""
+    module_name, _, attributes = path.partition(":")
+
+    def load() -> object:
+        found: object = importlib.import_module(module_name)
+        for attribute in attributes.split("."):
+            found = getattr(found, attribute)
+        return found
+
+    return _guarded(registered, f"can't be imported ({path})", load)
+
+
+def _guarded(registered: Registered, failing: str, work: Callable[[], object]) -> object:
+    try:
+        with stdout_to_stderr():
+            return work()
+    except (KeyboardInterrupt, AgentfwError):
+        raise
+    except ImportError as error:
+        if registered.component.extra and not _own_module(registered, error):
+            raise _missing_extra(registered, error.name or str(error)) from error
+        raise _broken(registered, f"{failing}: {describe(error)}") from error
+    except BaseException as error:
+        raise _broken(registered, f"{failing}: {describe(error)}") from error
+
+
+def _own_module(registered: Registered, error: ImportError) -> bool:
+    """True where what is missing is the plugin's own: no extra would bring that."""
+    package = registered.component.factory.partition(":")[0].partition(".")[0]
+    return (error.name or "").partition(".")[0] == package
+
+
+def _missing_extra(registered: Registered, module: str) -> MissingExtraError:
+    component = registered.component
+    return MissingExtraError(
+        registered.title, component.extra, distribution=registered.record.distribution, module=module
+    )
+
+
+def _broken(registered: Registered, text: str) -> PluginError:
+    distribution = registered.record.distribution
+    mend = f"pip install --upgrade {distribution}; if that doesn't help, tell the authors of {distribution}"
+    return PluginError(f"{registered.title} {text}", mend=mend)

@@ -1,0 +1,246 @@
+# A hookspec has a docstring and no body: what it returns is what plugins return.
+# mypy: disable-error-code="empty-body"
+"""Every hook that a plugin may implement. docs/hooks.md is made from the docstrings here.
+
+The one rule: a hook that registers something returns light descriptions and does no work; a hook that watches a run
+returns nothing and changes nothing. A hook takes as many of the arguments below as it wants, by these names.
+
+    from agentfw import Component, hookimpl
+
+    @hookimpl
+    def agentfw_tools():
+        return [Component("dice", "my_plugin.dice:Dice", "Rolls dice")]
+
+    @hookimpl
+    def agentfw_episode_done(episode):
+        print("one more")
+
+Hooks are plain functions: no wrappers and no coroutines, because the order of plugins must never carry meaning and a
+run must never wait for an observer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pluggy import HookimplMarker, HookspecMarker
+
+from .component import KINDS, Component
+
+if TYPE_CHECKING:
+    from .episode import Episode, Turn
+    from .run import Run
+    from .scores import Score
+    from .summary import Summary
+
+__all__ = ["LIFECYCLE_HOOKS", "PLUGIN_API", "REGISTRATION_HOOKS", "SPECS_HOOK", "NamedSpec", "hookimpl", "hookspec"]
+
+PLUGIN_API = 1
+"""What a plugin states as `AGENTFW_PLUGIN_API`; it grows when a hook changes in a way that breaks plugins."""
+
+REGISTRATION_HOOKS: dict[str, str] = {kind.hook: kind.name for kind in KINDS.values()}
+"""Each hook that registers components, with the kind that it registers."""
+
+SPECS_HOOK = "agentfw_specs"
+
+LIFECYCLE_HOOKS = (
+    "agentfw_run_started",
+    "agentfw_turn",
+    "agentfw_episode_done",
+    "agentfw_scored",
+    "agentfw_updated",
+    "agentfw_run_finished",
+)
+
+hookspec = HookspecMarker("agentfw")
+hookimpl = HookimplMarker("agentfw")
+
+
+class NamedSpec(NamedTuple):
+    """A run-spec file that a plugin ships."""
+
+    name: str
+    path: str
+    """Absolute: `str(Path(__file__).parent / "default.toml")`."""
+    summary: str
+
+
+@hookspec
+def agentfw_environments() -> list[Component]:
+    """Offer environments: worlds that an agent acts in.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes an environment.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_policies() -> list[Component]:
+    """Offer policies: prompt tokens in, sampled tokens with their logprobs out.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes a policy.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_tools() -> list[Component]:
+    """Offer tools: what an agent can call.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes a tool.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_memories() -> list[Component]:
+    """Offer memories: what an agent keeps of its user between episodes.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes a memory.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_reward_models() -> list[Component]:
+    """Offer reward models: what says how good a turn, a round or an episode was.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes a reward model. On the command line its kind is "reward".
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_optimizers() -> list[Component]:
+    """Offer optimizers: what turns scores into advantages and names the loss.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes an optimizer.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_learners() -> list[Component]:
+    """Offer learners: what turns episodes with advantages into a new adapter.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes a learner.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_trackers() -> list[Component]:
+    """Offer trackers: where the figures of a run are also sent.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of Component; the factory makes a tracker.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_specs() -> list[NamedSpec]:
+    """Offer run-spec files that a user can run by name; the one called "default" is what a bare `agentfw run` runs.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of NamedSpec; each path is absolute and its file exists.
+    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_run_started(run: Run) -> None:
+    """Watch a run begin.
+
+    Called: once a run, when its folder exists and everything is made; again when a run is resumed.
+    With: run, the run that begins.
+    Returns: nothing.
+    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_turn(run: Run, episode_id: str, turn: Turn) -> None:
+    """Watch each turn of the policy.
+
+    Called: after each turn of the policy, as soon as its tokens are recorded.
+    With: run; episode_id, the episode that the turn belongs to; turn, with exact tokens, logprobs and mask.
+    Returns: nothing.
+    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_episode_done(run: Run, episode: Episode) -> None:
+    """Watch episodes end.
+
+    Called: once an episode, when it is on disk.
+    With: run; episode, complete, not yet scored.
+    Returns: nothing.
+    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_scored(run: Run, scores: Sequence[Score]) -> None:
+    """Watch the reward models.
+
+    Called: when a group of episodes has been scored; once more for a group that was cut short and then resumed.
+    With: run; scores, all scores of that group, in no meaningful order.
+    Returns: nothing.
+    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_updated(run: Run, version: str, metrics: Mapping[str, float]) -> None:
+    """Watch the learner.
+
+    Called: after each learner step, when the new adapter is on disk.
+    With: run; version, the adapter's version; metrics, the figures of the step by name.
+    Returns: nothing.
+    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_run_finished(run: Run, summary: Summary) -> None:
+    """Watch a run end.
+
+    Called: once, when a run is complete; not when it failed or was interrupted.
+    With: run; summary, the figures of the whole run.
+    Returns: nothing.
+    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Since: 0.1
+    """

@@ -1,0 +1,296 @@
+"""The plugin host: finds what is installed, and hands out components by kind and name.
+
+The one rule: a broken plugin costs a line on stderr until somebody selects it; then it is an error with the command
+that mends it. Loading imports the plugins' light modules only; a component's own code is imported by `create`.
+
+    host = Host.load(HostOptions.from_environment(blocked=["noisy"]))
+    for line in host.notes:
+        print(line, file=sys.stderr)
+    memory = host.create("memory", "strategyhub", {"limit": 10})
+
+A host keeps its own pluggy manager: two hosts in one process know nothing of each other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pluggy import PluginManager
+
+from . import component_loading, metadata
+from .component import KINDS
+from .errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
+from .hookspecs import LIFECYCLE_HOOKS, NamedSpec
+from .metadata import EntryPoint, normalise
+from .plugin_answers import Answers, OfferedSpec, Trace, ask, implementations
+from .plugin_guard import stdout_to_stderr
+from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
+from .plugin_record import PluginRecord, Problem, Registered, describe, one_line
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from .project import ProjectFile
+
+__all__ = ["Host", "HostOptions", "PluginRecord", "Problem", "Registered"]
+
+GROUP = "agentfw"
+DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
+TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"
+
+
+class HostOptions(NamedTuple):
+    """What a host may load and how strict it is."""
+
+    blocked: tuple[str, ...] = ()
+    """`--no-plugin NAME`: plugins or distributions that are never imported."""
+    disabled: tuple[str, ...] = ()
+    """The same from AGENTFW_DISABLE_PLUGINS; "all" stands for everything that isn't agentfw's own."""
+    strict: bool = False
+    """`--strict-plugins`: any problem of any plugin is an error; for continuous integration."""
+    project: ProjectFile | None = None
+    """The agentfw.toml whose allow list holds."""
+    trace: bool = False
+    """AGENTFW_TRACE_HOOKS: print every hook call to stderr."""
+    slow_import_seconds: float = 2.0
+    """After so long a person is told which plugin they are waiting for."""
+
+    @classmethod
+    def from_environment(
+        cls,
+        *,
+        blocked: Iterable[str] = (),
+        strict: bool = False,
+        project: ProjectFile | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> HostOptions:
+        """The options that the environment variables ask for, with those of the command line."""
+        words = [word.strip() for word in environment.get(DISABLE_VARIABLE, "").split(",")]
+        disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
+        trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
+        return cls(tuple(blocked), disabled, strict, project, trace)
+
+
+class Host:
+    """All plugins of this process and what they offer. Made by `Host.load`."""
+
+    def __init__(
+        self,
+        options: HostOptions,
+        manager: PluginManager,
+        plugins: list[PluginRecord],
+        answers: Answers,
+        installed: Mapping[str, str],
+        trace: Trace,
+    ) -> None:
+        self.plugins = plugins
+        """One record for each entry point, sorted by distribution and name; also for those that failed."""
+        self.notes: list[str] = []
+        """One line for each problem, for stderr."""
+        self._options, self._manager, self._installed, self._trace = options, manager, installed, trace
+        self._components = sorted(
+            answers.components,
+            key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
+        )
+        self._withdrawn, self._specs = answers.withdrawn, answers.specs
+
+    @classmethod
+    def load(cls, options: HostOptions | None = None, entry_points: Sequence[EntryPoint] | None = None) -> Host:
+        """Import what is installed and allowed. Only `strict` makes this raise for a plugin's sake.
+
+        Without `options` the environment variables hold; without `entry_points` those on `sys.path`.
+        """
+        options = HostOptions.from_environment() if options is None else options
+        scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [], {})
+        project, allowed = options.project, None
+        if project is not None and project.allow is not None:
+            allowed = {pin.distribution: pin.version for pin in project.allow}
+        selection = Selection(
+            blocked=frozenset(map(normalise, options.blocked)),
+            disabled=frozenset(map(normalise, options.disabled)),
+            allowed=allowed,
+            allowed_by="" if project is None else str(project.path),
+            slow_import_seconds=options.slow_import_seconds,
+        )
+        manager = new_manager()
+        trace = _print_call if options.trace else _no_trace
+        plugins = load_plugins(scan.entry_points, manager, selection)
+        plugins += [unreadable(problem, selection) for problem in scan.problems]
+        plugins.sort(key=lambda record: (record.distribution, record.name))
+        host = cls(options, manager, plugins, ask(plugins, manager, trace), scan.distributions, trace)
+        host._take_notes()
+        return host
+
+    def components(self, kind: str | None = None) -> list[Registered]:
+        """What is on offer, sorted by kind and name; a name that two plugins offer is there twice."""
+        if kind is not None:
+            _check_kind(kind)
+        return [offer for offer in self._components if kind in (None, offer.kind)]
+
+    def find(self, kind: str, name: str) -> Registered:
+        """The one component of that kind and name; an error that says what to do where there isn't exactly one."""
+        _check_kind(kind)
+        offers = [offer for offer in self._components if (offer.kind, offer.component.name) == (kind, name)]
+        if len(offers) > 1:
+            raise _duplicate(f'{KINDS[kind].title} "{name}"', [offer.record for offer in offers])
+        if offers:
+            return offers[0]
+        for offer in self._withdrawn:
+            if (offer.kind, offer.component.name) == (kind, name):
+                raise offer.record.failure()
+        error = self._unknown(KINDS[kind].title, name, {offer.component.name for offer in self.components(kind)})
+        for other in self._components:
+            if other.component.name == name:
+                error.mend = f'"{name}" is of the kind {other.kind}; {error.mend}'
+        raise error
+
+    def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
+        """The pydantic model of a component's settings; None where it has no settings."""
+        return component_loading.settings_model(self.find(kind, name))
+
+    def create(self, kind: str, name: str, settings: Mapping[str, object], *, where: str = "") -> object:
+        """Make a component. `where` is how errors call its settings: the kind, unless something else is given."""
+        return component_loading.create(self.find(kind, name), settings, where or kind)
+
+    def missing_extra(self, registered: Registered) -> str:
+        """The extra that must be installed before this component can be made; empty when nothing is missing."""
+        return registered.component.extra if component_loading.missing_modules(registered) else ""
+
+    def specs(self) -> dict[str, NamedSpec]:
+        """The run specs that plugins ship, by name; one that two plugins offer isn't there (`find_spec` says why)."""
+        offered = sorted(self._specs, key=lambda offer: offer.spec.name)
+        return {offer.spec.name: offer.spec for offer in offered if len(self._offers_of(offer.spec.name)) == 1}
+
+    def find_spec(self, name: str) -> NamedSpec:
+        """The one run spec of that name; an error that says what to do where there isn't exactly one."""
+        offers = self._offers_of(name)
+        if len(offers) > 1:
+            raise _duplicate(f'spec "{name}"', [offer.record for offer in offers])
+        if not offers:
+            raise self._unknown("spec", name, self.specs())
+        return offers[0].spec
+
+    def select_distribution(self, name: str) -> list[PluginRecord]:
+        """The plugins of a distribution that the user asked for (`--plugin`): all there and whole, or an error."""
+        wanted = normalise(name)
+        records = [record for record in self.plugins if record.distribution == wanted]
+        if not records:
+            records = [record for record in self.plugins if normalise(record.name) == wanted]
+            if len({record.distribution for record in records}) > 1:
+                raise _duplicate(f'plugin "{name}"', records)
+        if not records and wanted in self._installed:
+            version = self._installed[wanted]
+            mend = f"pip install --upgrade {wanted}, or ask for another one"
+            raise PluginError(f"{wanted} {version} is installed, but it isn't an agentfw plugin", mend=mend)
+        if not records:
+            guess = nearest(wanted, {record.distribution for record in self.plugins})
+            meant = f'; did you mean "{guess}"?' if guess else ""
+            raise PluginError(f'no plugin "{name}" is installed{meant}', mend=f"pip install {name}")
+        for record in records:
+            if record.state != "active":
+                raise record.failure()
+            for problem in record.problems:
+                raise PluginError(f"{record.title} {problem.error}", mend=problem.mend)
+        return records
+
+    def call(self, hook_name: str, **arguments: object) -> None:
+        """Call a lifecycle hook of every plugin. An observer that raises is noted once and not called again."""
+        if hook_name not in LIFECYCLE_HOOKS:
+            raise UnknownNameError("lifecycle hook", hook_name, LIFECYCLE_HOOKS)
+        for record, implementation in implementations(self._manager, hook_name, self.plugins).items():
+            if record.silenced:
+                continue
+            try:
+                with stdout_to_stderr():
+                    answer = implementation.function(*[arguments[name] for name in implementation.argnames])
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                self._trace(record, hook_name, arguments, error)
+                text = f"raised {describe(error)} in {hook_name}"
+                mend = f"tell the authors of {record.distribution}, or leave it out with --no-plugin {record.name}"
+                if self._options.strict:
+                    raise PluginError(f"{record.title} {text}", mend=mend) from error
+                record.silenced = True
+                self.notes.append(f"{record.title} {text} and is not called again; {mend}")
+            else:
+                self._trace(record, hook_name, arguments, answer)
+
+    def _offers_of(self, spec: str) -> list[OfferedSpec]:
+        return [offer for offer in self._specs if offer.spec.name == spec]
+
+    def _take_notes(self) -> None:
+        """Write down what went wrong; with `strict`, raise it instead."""
+        problems = [line for record in self.plugins for line in record.problem_lines()]
+        problems += [f"{error.message}; {error.mend}" for error in self._duplicates()]
+        if self._options.strict and problems:
+            what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            text = "\n  ".join([f"{what} with plugins:", *problems])
+            raise PluginError(
+                text, mend="mend them, leave the plugins out with --no-plugin, or run without --strict-plugins"
+            )
+        hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
+        self.notes = [*problems, *hints, *self._idle_names()]
+
+    def _duplicates(self) -> list[DuplicateComponentError]:
+        """Every name that two plugins offer, as the error that selecting it will be."""
+        offered: dict[str, list[PluginRecord]] = {}
+        for record in self.plugins:
+            if record.state not in ("blocked", "refused"):
+                offered.setdefault(f'plugin "{record.name}"', []).append(record)
+        for offer in self._components:
+            offered.setdefault(f'{KINDS[offer.kind].title} "{offer.component.name}"', []).append(offer.record)
+        for spec in self._specs:
+            offered.setdefault(f'spec "{spec.spec.name}"', []).append(spec.record)
+        return [_duplicate(what, records) for what, records in offered.items() if len(records) > 1]
+
+    def _idle_names(self) -> list[str]:
+        """Names that were to be left out and that nobody has: a slip here would import what was to be blocked."""
+        known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
+        lines = []
+        for source, names in (("--no-plugin", self._options.blocked), (DISABLE_VARIABLE, self._options.disabled)):
+            for name in names:
+                if normalise(name) not in known and name != ALL:
+                    guess = nearest(normalise(name), known)
+                    lines.append(f"{source} {name}: no such plugin" + (f'; did you mean "{guess}"?' if guess else ""))
+        return lines
+
+    def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
+        """The error for a name that nobody offers; whoever is missing might have offered it."""
+        error = UnknownNameError(title, name, known)
+        idle = [record for record in self.plugins if record.state != "active" or record.problems]
+        if idle:
+            texts = [f"{record.title} {record.error or record.problems[0].error}" for record in idle]
+            error.mend += f"; perhaps it is offered by a plugin that doesn't work here: {'; '.join(texts)}"
+        return error
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise UnknownNameError("kind of component", kind, KINDS)
+
+
+def _duplicate(what: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:
+    titles = " and ".join(record.title for record in records)
+    flags = " or ".join(dict.fromkeys(f"--no-plugin {record.distribution}" for record in records))
+    return DuplicateComponentError(f"{what} is offered twice: by {titles}", mend=f"leave one out with {flags}")
+
+
+def _no_trace(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
+    pass
+
+
+def _print_call(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
+    passed = ", ".join(f"{name}={_shortened(value)}" for name, value in arguments.items())
+    outcome = f"raised {describe(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
+    sys.stderr.write(f"hook {record.distribution}:{record.name} {hook}({passed}) -> {outcome}\n")
+
+
+def _shortened(value: object) -> str:
+    try:
+        return one_line(repr(value), 120)
+    except Exception as error:  # a plugin's object: tracing must not break what it watches
+        return f"<{type(value).__name__} whose repr raised {describe(error)}>"

@@ -1,0 +1,155 @@
+"""Asks each plugin's registration hooks and checks what they answer.
+
+The one rule: a plugin that raises, or answers with anything but a list of well-formed descriptions, has failed as a
+whole; what it offered besides is withdrawn, so that nobody runs half of it without knowing.
+
+    answers = ask(records, manager, trace=no_trace)
+    answers.components      # of all plugins that are still active
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pluggy import HookImpl, PluginManager
+
+from .component import Component
+from .hookspecs import REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
+from .plugin_guard import stdout_to_stderr
+from .plugin_loading import manager_name, tell_authors
+from .plugin_record import PluginRecord, Registered, describe, one_line
+
+__all__ = ["Answers", "OfferedSpec", "Trace", "ask", "implementations"]
+
+Trace = Callable[[PluginRecord, str, dict[str, object], object], None]
+"""Told of each hook call: the plugin, the hook, the arguments, the answer (an exception where it raised)."""
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class OfferedSpec(NamedTuple):
+    spec: NamedSpec
+    record: PluginRecord
+
+
+class Answers(NamedTuple):
+    """What all plugins offer."""
+
+    components: list[Registered]
+    withdrawn: list[Registered]
+    """What plugins offered that then failed: whoever asks for it learns why it isn't there."""
+    specs: list[OfferedSpec]
+
+
+class BadAnswer(Exception):
+    """What is wrong with an answer, as the rest of a sentence that begins with the hook's name."""
+
+
+def implementations(manager: PluginManager, hook: str, records: Iterable[PluginRecord]) -> dict[PluginRecord, HookImpl]:
+    """Who implements `hook`, in the order of `records`."""
+    found = {
+        implementation.plugin_name: implementation for implementation in getattr(manager.hook, hook).get_hookimpls()
+    }
+    return {record: found[manager_name(record)] for record in records if manager_name(record) in found}
+
+
+def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> Answers:
+    """Call every registration hook of every active plugin; one that answers badly is marked failed and unregistered."""
+    answers = Answers([], [], [])
+    for hook in (*REGISTRATION_HOOKS, SPECS_HOOK):
+        for record, implementation in implementations(manager, hook, records).items():
+            try:
+                items = _call(record, implementation, hook, trace)
+                if hook == SPECS_HOOK:
+                    answers.specs.extend(OfferedSpec(_check_spec(item), record) for item in items)
+                else:
+                    components = [_check_component(item) for item in items]
+                    _check_names(components)
+                    kind = REGISTRATION_HOOKS[hook]
+                    answers.components.extend(Registered(component, kind, record) for component in components)
+            except BadAnswer as error:
+                record.stop("failed", f"breaks the contract: {hook} {error}", tell_authors(record), error.__cause__)
+                manager.unregister(name=manager_name(record))
+    answers.withdrawn.extend(offer for offer in answers.components if offer.record.state != "active")
+    answers.components[:] = [offer for offer in answers.components if offer.record.state == "active"]
+    answers.specs[:] = [offer for offer in answers.specs if offer.record.state == "active"]
+    return answers
+
+
+def _call(record: PluginRecord, implementation: HookImpl, hook: str, trace: Trace) -> list[object]:
+    try:
+        with stdout_to_stderr():
+            answer = implementation.function()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        trace(record, hook, {}, error)
+        raise BadAnswer(f"raised {describe(error)}") from error
+    trace(record, hook, {}, answer)
+    if isinstance(answer, (Component, NamedSpec)):
+        raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
+    if not isinstance(answer, list):
+        raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
+    return answer
+
+
+def _check_component(item: object) -> Component:
+    if not isinstance(item, Component):
+        hint = 'describe it with Component(name, "package.module:Name", summary)'
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it; {hint}")
+    if not isinstance(item.name, str) or not NAME.fullmatch(item.name):
+        allowed = "small letters, digits, '-', '_' and '.'"
+        raise BadAnswer(
+            f"offers the name {_quote(item.name)}; a name is made of {allowed} and begins with a letter or digit"
+        )
+    if not isinstance(item.factory, str) or not FACTORY.fullmatch(item.factory):
+        raise BadAnswer(
+            f'gives "{item.name}" the factory {_quote(item.factory)}, which isn\'t of the form "package.module:Name"'
+        )
+    if item.settings and (not isinstance(item.settings, str) or not FACTORY.fullmatch(item.settings)):
+        raise BadAnswer(
+            f'gives "{item.name}" the settings {_quote(item.settings)}, which isn\'t of the form "package.module:Name"'
+        )
+    if not isinstance(item.summary, str) or not isinstance(item.extra, str):
+        raise BadAnswer(f'gives "{item.name}" a summary or an extra that isn\'t text')
+    # A plain string would be looked through letter by letter: the usual slip is needs=("torch").
+    if not isinstance(item.needs, tuple) or not all(isinstance(module, str) for module in item.needs):
+        raise BadAnswer(f'gives "{item.name}" needs={_quote(item.needs)}, which isn\'t a tuple of module names')
+    if item.needs and not item.extra:
+        raise BadAnswer(f'gives "{item.name}" needs but no extra that would bring them')
+    return item
+
+
+def _check_spec(item: object) -> NamedSpec:
+    if not isinstance(item, NamedSpec):
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not NamedSpec(name, path, summary)")
+    if not isinstance(item.name, str) or not NAME.fullmatch(item.name):
+        raise BadAnswer(
+            f"offers the spec name {_quote(item.name)}; a name is made of small letters, digits, '-', '_' and '.'"
+        )
+    if not isinstance(item.path, str) or not os.path.isabs(item.path) or not os.path.isfile(item.path):
+        raise BadAnswer(
+            f'gives the spec "{item.name}" the path {_quote(item.path)}, which isn\'t an absolute path of a file'
+        )
+    return item
+
+
+def _check_names(components: list[Component]) -> None:
+    names = [component.name for component in components]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadAnswer(f'offers the name "{name}" twice')
+
+
+def _kind_of(item: object) -> str:
+    if item is None:
+        return "None"
+    return f"a class ({item.__name__})" if isinstance(item, type) else f"an object of type {type(item).__name__}"
+
+
+def _quote(value: object) -> str:
+    return one_line(repr(value), 60)

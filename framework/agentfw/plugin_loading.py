@@ -1,0 +1,231 @@
+"""The loop that imports plugins, each behind a guard.
+
+The one rule: what is left out is never imported, and what fails is remembered with its distribution while the others
+go on. pluggy's own loading stops at the first broken plugin, so this loop takes its place.
+
+    manager = new_manager()
+    records = load_plugins(entry_points("agentfw"), manager, Selection())
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pluggy import PluginManager, PluginValidationError
+
+from . import hookspecs
+from .errors import nearest
+from .metadata import EntryPoint, MetadataProblem, normalise
+from .plugin_guard import SlowImportWatch, stdout_to_stderr
+from .plugin_record import PluginRecord, Problem, describe, one_line
+
+__all__ = ["ALL", "OWN_DISTRIBUTION", "Selection", "load_plugins", "manager_name", "new_manager", "unreadable"]
+
+OWN_DISTRIBUTION = "agentfw"
+PREFIX = "agentfw_"
+ALL = "all"
+NOTED_SECONDS = 1.0
+"""An import that takes longer is noted."""
+
+HOOK_NAMES = (*hookspecs.REGISTRATION_HOOKS, hookspecs.SPECS_HOOK, *hookspecs.LIFECYCLE_HOOKS)
+
+
+class Selection(NamedTuple):
+    """Who may be imported. All names are normalised; each is a plugin's (its entry point's) or a distribution's."""
+
+    blocked: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
+    allowed: dict[str, str] | None = None
+    """Distribution and exact version; None allows everything."""
+    allowed_by: str = ""
+    """The agentfw.toml that says so."""
+    slow_import_seconds: float = 2.0
+
+
+def new_manager() -> PluginManager:
+    manager = PluginManager("agentfw")
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def manager_name(record: PluginRecord) -> str:
+    """The name a plugin is registered under; unique, while entry-point names of two distributions may be equal."""
+    return f"{record.distribution}:{record.name}"
+
+
+def load_plugins(
+    entry_points: Sequence[EntryPoint], manager: PluginManager, selection: Selection
+) -> list[PluginRecord]:
+    """Import and register what may be; one record for each entry point, in the order of distribution and name."""
+    records = []
+    with SlowImportWatch(selection.slow_import_seconds) as watch:
+        for entry_point in sorted(entry_points, key=lambda found: (found.distribution, found.name)):
+            record = PluginRecord(entry_point)
+            records.append(record)
+            if _left_out(record, selection):
+                continue
+            watch.current = f"{record.title} ...; leave it out with --no-plugin {record.name}"
+            plugin = _import(entry_point, record)
+            watch.current = None
+            if record.state == "active":
+                _register(plugin, entry_point, record, manager)
+    return records
+
+
+def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
+    """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
+    record = PluginRecord(
+        EntryPoint(problem.distribution, "", "agentfw", problem.distribution, problem.version, problem.location)
+    )
+    if not _left_out(record, selection):
+        record.stop("failed", f"can't be read: {one_line(problem.text)}", reinstall(record))
+    return record
+
+
+def reinstall(record: PluginRecord) -> str:
+    return f"pip install --force-reinstall {record.distribution}, or leave it out with --no-plugin {record.name}"
+
+
+def tell_authors(record: PluginRecord) -> str:
+    return f"tell the authors of {record.distribution}, and until then leave it out with --no-plugin {record.name}"
+
+
+def _left_out(record: PluginRecord, selection: Selection) -> bool:
+    """Settle the state of a plugin that must not be imported."""
+    own = record.distribution == OWN_DISTRIBUTION
+    names = {normalise(record.name), record.distribution}
+    if names & selection.blocked:
+        record.leave_out("blocked", "is left out by --no-plugin", "run without that flag")
+    elif names & selection.disabled or (ALL in selection.disabled and not own):
+        record.leave_out("blocked", "is left out by AGENTFW_DISABLE_PLUGINS", "unset AGENTFW_DISABLE_PLUGINS")
+    elif selection.allowed is not None and not own:
+        pin = f'"{record.distribution}=={record.version}"'
+        allowed = selection.allowed.get(record.distribution)
+        if allowed is None:
+            record.leave_out(
+                "refused", f"isn't allowed by {selection.allowed_by}", f"add {pin} to [plugins] allow there"
+            )
+        elif allowed != record.version:
+            error = f"isn't the version {allowed} that {selection.allowed_by} allows"
+            mend = f'pip install "{record.distribution}=={allowed}", or write {pin} there'
+            # Whoever wrote the pin wants this plugin: unlike a plugin that isn't listed, this is something to mend.
+            record.stop("refused", error, mend)
+    return record.state != "active"
+
+
+def _import(entry_point: EntryPoint, record: PluginRecord) -> object:
+    started = time.perf_counter()
+    plugin: object = None
+    with stdout_to_stderr() as moved:
+        try:
+            plugin = entry_point.load()
+        except KeyboardInterrupt:
+            raise
+        except ModuleNotFoundError as error:
+            if entry_point.module == error.name or entry_point.module.startswith(f"{error.name}."):
+                error_text = f"names the module {entry_point.module}, which isn't there"
+            else:
+                error_text = f"can't be imported: {describe(error)}"
+            record.stop("failed", error_text, reinstall(record), error)
+        except SystemExit as error:
+            record.stop(
+                "failed", f"tried to end Python when it was imported ({describe(error)})", tell_authors(record), error
+            )
+        except BaseException as error:
+            record.stop("failed", f"can't be imported: {describe(error)}", reinstall(record), error)
+    record.seconds = time.perf_counter() - started
+    if record.seconds > NOTED_SECONDS:
+        record.hints.append(f"took {record.seconds:.1f} s to import; leave it out with --no-plugin {record.name}")
+    if moved.used:
+        record.hints.append(f"printed to stdout when it was imported (sent to stderr); {tell_authors(record)}")
+    return plugin
+
+
+def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, manager: PluginManager) -> None:
+    try:
+        if not _speaks_our_api(plugin, entry_point, record):
+            return
+        if plugin is None or manager.is_registered(plugin):
+            what = "is None" if plugin is None else "is the same object as that of another entry point"
+            record.stop("failed", f"offers {record.value}, which {what}", tell_authors(record))
+            return
+        manager.register(plugin, manager_name(record))
+        _check_functions(plugin, record, manager)
+    except KeyboardInterrupt:
+        raise
+    except PluginValidationError as error:
+        record.stop("failed", f"has a hook with wrong arguments: {one_line(str(error))}", tell_authors(record), error)
+    except BaseException as error:  # a plugin may be any object, with properties that raise
+        record.stop("failed", f"can't be registered: {describe(error)}", tell_authors(record), error)
+    if record.state != "active" and manager.has_plugin(manager_name(record)):
+        manager.unregister(name=manager_name(record))
+
+
+def _speaks_our_api(plugin: object, entry_point: EntryPoint, record: PluginRecord) -> bool:
+    module = sys.modules.get(entry_point.module)
+    spoken = getattr(plugin, "AGENTFW_PLUGIN_API", getattr(module, "AGENTFW_PLUGIN_API", hookspecs.PLUGIN_API))
+    ours = hookspecs.PLUGIN_API
+    if not isinstance(spoken, int) or isinstance(spoken, bool):
+        error = f"states AGENTFW_PLUGIN_API = {one_line(repr(spoken), 40)}, which isn't a whole number"
+        record.stop("incompatible", error, tell_authors(record))
+    elif spoken > ours:
+        error = f"is written for plugin API {spoken}, and this agentfw speaks {ours}"
+        record.stop("incompatible", error, "upgrade agentfw: pip install --upgrade agentfw")
+    elif spoken < ours:
+        error = f"is written for plugin API {spoken}, and this agentfw speaks {ours}"
+        record.stop("incompatible", error, f"upgrade the plugin: pip install --upgrade {record.distribution}")
+    return record.state == "active"
+
+
+def _check_functions(plugin: object, record: PluginRecord, manager: PluginManager) -> None:
+    """Find hooks that can't work, and functions that were meant to be hooks and aren't."""
+    marked = 0
+    for caller in manager.get_hookcallers(plugin) or []:
+        for implementation in caller.get_hookimpls():
+            if implementation.plugin is not plugin:
+                continue
+            marked += 1
+            function = implementation.function
+            if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+                error = (
+                    f"has a hook that isn't a plain function: {caller.name} is a wrapper, a generator or a coroutine"
+                )
+                record.stop("failed", error, tell_authors(record))
+            if not caller.has_spec() and not implementation.optionalhook:
+                guess = _nearest_hook(caller.name)
+                meant = f'; did its authors mean "{guess}"?' if guess else ""
+                record.problems.append(
+                    Problem(f'implements "{caller.name}", which is no hook{meant}', tell_authors(record))
+                )
+    forgotten = list(_unmarked(plugin))
+    for name in forgotten:
+        guess = _nearest_hook(name)
+        error = f'has a function "{name}" without @hookimpl'
+        if guess != name:
+            error += f'; did its authors mean the hook "{guess}"?'
+        record.problems.append(Problem(error, tell_authors(record)))
+    if not marked and not forgotten:
+        record.problems.append(Problem("implements no hook at all", tell_authors(record)))
+
+
+def _unmarked(plugin: object) -> Iterable[str]:
+    """Functions of the plugin's own that are called like a hook, or nearly, and were never marked."""
+    home = plugin.__name__ if inspect.ismodule(plugin) else getattr(plugin, "__module__", None)
+    for name in dir(plugin):
+        if not name.startswith(PREFIX):
+            continue
+        function = inspect.getattr_static(plugin, name)
+        own = inspect.isfunction(function) and function.__module__ == home
+        if own and not hasattr(function, "agentfw_impl") and _nearest_hook(name):
+            yield name
+
+
+def _nearest_hook(name: str) -> str | None:
+    # Compared without the prefix: with it, every name that has it would be near to some hook.
+    tails = {hook.removeprefix(PREFIX): hook for hook in HOOK_NAMES}
+    guess = nearest(name.removeprefix(PREFIX), tails)
+    return tails[guess] if guess else None

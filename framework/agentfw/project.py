@@ -1,0 +1,128 @@
+"""agentfw.toml: what a project pins for everybody who works in its folder.
+
+The one rule: a mistake in the file is an error before anything is loaded, with the place and the nearest right key;
+paths are relative to the file, not to where the command runs.
+
+    # agentfw.toml
+    default = "spec.toml"              # what a bare `agentfw run` runs here
+    runs = "runs"                      # where runs are kept
+
+    [plugins]
+    allow = ["agentfw-notes==1.2.0"]   # only these, in exactly these versions; agentfw's own are always allowed
+
+    project = find_project()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import SettingsError, nearest
+from .metadata import normalise
+
+__all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
+
+FILE_NAME = "agentfw.toml"
+TOP_KEYS = ("default", "runs", "plugins")
+PLUGINS_KEYS = ("allow",)
+
+
+class Pin(NamedTuple):
+    """A distribution and the one version of it that may be loaded."""
+
+    distribution: str
+    version: str
+
+
+class ProjectFile(NamedTuple):
+    """One agentfw.toml, checked."""
+
+    path: Path
+    allow: tuple[Pin, ...] | None
+    """None where the file has no allow list: then everything installed may be loaded."""
+    default: Path | None
+    runs: Path
+
+
+def find_project(start: Path | None = None) -> ProjectFile | None:
+    """The agentfw.toml of `start` (the current folder) or of the nearest folder above it; None where there is none."""
+    folder = (start or Path()).absolute()
+    for candidate in (folder, *folder.parents):
+        file = candidate / FILE_NAME
+        if file.is_file():
+            return read_project(file)
+    return None
+
+
+def read_project(path: Path) -> ProjectFile:
+    """Read and check one file; a SettingsError lists everything that is wrong with it."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        # The message ends with the place: "... (at line 3, column 5)".
+        raise SettingsError(f"{path} isn't valid TOML: {error}", mend="mend that line") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} isn't UTF-8 text: {error.reason}", mend="save the file as UTF-8") from error
+    except OSError as error:
+        raise SettingsError(f"{path} can't be read: {error.strerror}", mend="make the file readable") from error
+    problems = _unknown_keys(table, TOP_KEYS, "")
+    plugins = table.get("plugins", {})
+    if not isinstance(plugins, dict):
+        problems.append("plugins: must be a table: [plugins]")
+        plugins = {}
+    problems += _unknown_keys(plugins, PLUGINS_KEYS, "plugins.")
+    allow = None
+    if "allow" in plugins:
+        allow = _read_pins(plugins["allow"], problems)
+    default = _read_path(table, "default", path.parent, problems)
+    runs = _read_path(table, "runs", path.parent, problems)
+    if problems:
+        raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), mend=f"mend {path}")
+    return ProjectFile(path, allow, default, runs or path.parent / "runs")
+
+
+def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> list[str]:
+    problems = []
+    for key in table:
+        if key in known:
+            continue
+        guess = nearest(key, known)
+        if guess:
+            hint = f'did you mean "{prefix}{guess}"?'
+        elif key in TOP_KEYS:
+            # In TOML whatever follows [plugins] belongs to it: the usual slip.
+            hint = f'write "{key}" above [plugins]'
+        else:
+            hint = f"known: {', '.join(known)}"
+        problems.append(f"{prefix}{key}: no such key; {hint}")
+    return problems
+
+
+def _read_pins(value: object, problems: list[str]) -> tuple[Pin, ...]:
+    if not isinstance(value, list):
+        problems.append('plugins.allow: must be a list such as ["agentfw-notes==1.2.0"]')
+        return ()
+    pins: dict[str, Pin] = {}
+    for text in value:
+        distribution, _, version = text.partition("==") if isinstance(text, str) else ("", "", "")
+        pin = Pin(normalise(distribution.strip()), version.strip())
+        if not pin.distribution or not pin.version or any(sign in pin.version for sign in " ,<>=*"):
+            problems.append(f'plugins.allow: {text!r} must name one exact version, as in "agentfw-notes==1.2.0"')
+        elif pin.distribution in pins:
+            problems.append(f"plugins.allow: {pin.distribution} is there twice")
+        pins[pin.distribution] = pin
+    return tuple(pins.values())
+
+
+def _read_path(table: Mapping[str, object], key: str, folder: Path, problems: list[str]) -> Path | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        problems.append(f"{key}: must be a path in quotes (got {value!r})")
+        return None
+    return folder / value

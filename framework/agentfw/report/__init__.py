@@ -1,0 +1,33 @@
+"""Pictures and pages of what a run found: charts as SVG and PNG, one self-contained HTML file, bars for a terminal.
+
+The one rule: importing it costs nothing. Pillow is imported when a PNG is written, and by nothing else here.
+
+    >>> page = Page("calendar, 104 rounds")
+    >>> page.figure(line_chart([Series("error", [0.42, 0.31, 0.22])], title="Error by round"))
+    >>> page.render().startswith("<!doctype html>")
+    True
+"""
+
+from agentfw.report.bars import Bar, bar_chart
+from agentfw.report.canvas import Canvas
+from agentfw.report.charts import Reference, Series, line_chart
+from agentfw.report.html import Number, Page
+from agentfw.report.lanes import Lane, Mark, Span, lanes_chart
+from agentfw.report.terminal import bars, sparkline
+
+__all__ = [
+    "Bar",
+    "Canvas",
+    "Lane",
+    "Mark",
+    "Number",
+    "Page",
+    "Reference",
+    "Series",
+    "Span",
+    "bar_chart",
+    "bars",
+    "lanes_chart",
+    "line_chart",
+    "sparkline",
+]

@@ -1,0 +1,164 @@
+"""Round numbers for axes, numbers as text, and how wide a text is: what every chart needs before it draws.
+
+The one rule: nothing here fails for a number, however large, tiny or equal to its neighbour; not-a-number has no
+place on an axis and is the caller's gap.
+
+    >>> axis = nice_axis(0.03, 0.42, target=5)
+    >>> axis.labels
+    ['0.0', '0.1', '0.2', '0.3', '0.4', '0.5']
+    >>> ellipsis("the very long name of a policy", width=90, size=12)
+    'the very long…'
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Axis", "ellipsis", "exact_axis", "nice_axis", "number_labels", "text_width"]
+
+CLOCK = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0, 1440.0, 3600.0, 7200.0, 86400.0)
+"""Steps that people count minutes in, or seconds."""
+LARGEST = 1e300
+"""Beyond it differences overflow; a chart that reaches it has other troubles than its last tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A range of values, its ticks, and their labels."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else 0.0
+        return number_labels(self.ticks, resolution=step)
+
+    def share(self, value: float) -> float:
+        """Where the value lies: 0 at the low end, 1 at the high end."""
+        bounded = max(-LARGEST, min(LARGEST, value))
+        return (bounded - self.low) / (self.high - self.low)
+
+
+def nice_axis(low: float, high: float, *, target: int, integral: bool = False) -> Axis:
+    """An axis that begins and ends at a tick and holds both values; about `target` steps."""
+    low, high = _spread(low, high)
+    step = _step(low, high, target, integral)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple(index * step for index in range(first, last + 1))
+    return Axis(ticks[0], ticks[-1], ticks)
+
+
+def exact_axis(low: float, high: float, *, target: int, integral: bool = False, clock: bool = False) -> Axis:
+    """An axis that begins and ends exactly there, with the ticks inside; of a `clock`, on quarters and hours."""
+    low, high = _spread(low, high)
+    step = _step(low, high, target, integral)
+    if clock and 1 < step < CLOCK[-1]:
+        step = next(size for size in CLOCK if size >= (high - low) / target)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return Axis(low, high, tuple(index * step for index in range(first, last + 1)))
+
+
+def _spread(low: float, high: float) -> tuple[float, float]:
+    """The range, widened when there's none to speak of."""
+    low, high = max(-LARGEST, min(low, high)), min(LARGEST, max(low, high))
+    size = max(abs(low), abs(high))
+    if high - low > size * 1e-9 and high - low > 1e-300:
+        return low, high
+    margin = size * 0.1 if size > 1e-300 else 1.0
+    return low - margin, high + margin
+
+
+def _step(low: float, high: float, target: int, integral: bool) -> float:
+    rough = (high - low) / max(1, target)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    if integral:
+        return float(max(1.0, 2 * power if step == 2.5 * power and power < 10 else step))
+    return step
+
+
+def number_labels(values: Sequence[float], *, resolution: float | None = None) -> list[str]:
+    """The numbers as text, all in one unit and with the same decimals.
+
+    `resolution` is the difference that must show; without it the largest number gets three figures.
+    """
+    finite = [abs(value) for value in values if math.isfinite(value)]
+    largest = max(finite, default=0.0)
+    if largest == 0:
+        return ["0" if math.isfinite(value) else "–" for value in values]
+    if resolution is None:
+        whole = all(value == int(value) for value in finite) and largest < 10_000
+        resolution = 1.0 if whole else 10.0 ** (math.floor(math.log10(largest)) - 2)
+    if largest < 1e-4 or largest >= 1e15:
+        figures = max(0, min(3, math.floor(math.log10(largest)) - math.floor(math.log10(resolution or largest))))
+        return [_signed(f"{value:.{figures}e}", value) for value in values]
+    unit, suffix = 1.0, ""
+    for size, name in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if largest >= max(size, 1e4):
+            unit, suffix = size, name
+            break
+    return [_signed(f"{value / unit:.{_decimals(resolution / unit)}f}{suffix}", value) for value in values]
+
+
+def _decimals(step: float) -> int:
+    """The fewest decimals that write the step in full: 0 for 20, 1 for 0.5, 2 for 0.25."""
+    for decimals in range(7):
+        scaled = step * 10**decimals
+        if scaled >= 0.999 and abs(scaled - round(scaled)) < 1e-6 * scaled:
+            return decimals
+    return 6
+
+
+def _signed(text: str, value: float) -> str:
+    if not math.isfinite(value):
+        return "–"
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        text = "0" if value == 0 else f"{mantissa}e{int(exponent)}"
+    if value == 0:
+        return text.rstrip("kMBT")
+    if not any(character in "123456789" for character in text):
+        text = text.lstrip("-")
+    return text.replace("-", "−")
+
+
+# Widths of letters in ems, near those of the widest of the common system fonts (DejaVu Sans): nothing is ever cut off.
+_NARROW = frozenset("ijlI|'.,:;!")
+_SLIM = frozenset(' ftr()[]{}-/\\"`·')
+_WIDE = frozenset("mwMW%@—…")
+
+
+def text_width(text: str, size: float, weight: int = 400) -> float:
+    """About how many pixels the text takes; the browser's font isn't known, so it is a careful guess."""
+    ems = 0.0
+    for character in text:
+        if character in _NARROW:
+            ems += 0.28
+        elif character in _SLIM:
+            ems += 0.36
+        elif character in _WIDE:
+            ems += 0.92
+        elif character.isascii():
+            ems += 0.69 if character.isupper() else 0.62 if character.isdigit() else 0.59
+        elif unicodedata.east_asian_width(character) in "WF":
+            ems += 1.0
+        elif not unicodedata.combining(character):
+            ems += 0.66
+    return ems * size * (1.14 if weight >= 600 else 1.0)
+
+
+def ellipsis(text: str, *, width: float, size: float, weight: int = 400) -> str:
+    """The text, cut with "…" where it would be wider; empty when not even one letter fits."""
+    text = " ".join(text.split())
+    if text_width(text, size, weight) <= width:
+        return text
+    room = width - text_width("…", size, weight)
+    kept = len(text)
+    while kept and text_width(text[:kept], size, weight) > room:
+        kept -= 1
+    return text[:kept].rstrip() + "…" if text[:kept].strip() else ""

@@ -1,0 +1,249 @@
+"""A scene of plain values that two writers draw: SVG for the report, PNG for the run folder.
+
+The one rule: a canvas only remembers what was asked, in pixels from the top left, so the same calls give the same
+bytes. Whoever draws keeps to finite numbers; anything else is refused at once rather than written into a file nobody
+can open.
+
+    >>> canvas = Canvas(120, 40)
+    >>> with canvas.group(title="an hour & a half"):
+    ...     canvas.rectangle(10, 10, 90, 20, fill="#2468a8", radius=4)
+    >>> canvas.text(10, 38, "10:00", size=9)
+    >>> "an hour &amp; a half" in canvas.to_svg()
+    True
+    >>> canvas.to_png(scale=2)[1:4]
+    b'PNG'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentfw.report.palette import INK, SURFACE
+
+__all__ = ["Anchor", "Canvas", "Circle", "Clip", "Group", "Line", "Point", "Polygon", "Rectangle", "Shape", "Text"]
+
+Point = tuple[float, float]
+Anchor = Literal["start", "middle", "end"]
+Clip = tuple[float, float, float, float]
+"""x, y, width, height of the part of a group that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through two or more points, with round ends and joins."""
+
+    points: tuple[Point, ...]
+    colour: str
+    width: float
+    dash: tuple[float, float] | None
+    """Pixels drawn, pixels left out."""
+    opacity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Polygon:
+    points: tuple[Point, ...]
+    fill: str
+    opacity: float
+    stroke: str | None
+    stroke_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str | None
+    radius: float
+    opacity: float
+    stroke: str | None
+    stroke_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    x: float
+    y: float
+    radius: float
+    fill: str | None
+    opacity: float
+    """Of the fill; at 0 nothing is seen, but an SVG still shows the title of its group on hover."""
+    stroke: str | None
+    stroke_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    x: float
+    y: float
+    """The baseline."""
+    text: str
+    size: float
+    weight: int
+    anchor: Anchor
+    colour: str
+    rotation: float
+    """Degrees clockwise about (x, y)."""
+    halo: str | None
+    """A colour around the letters that keeps them readable over lines."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Shapes that belong together: a tooltip for all of them, or a window that they're seen through."""
+
+    title: str = ""
+    clip: Clip | None = None
+    shapes: list[Shape] = field(default_factory=list)
+
+
+Shape = Line | Polygon | Rectangle | Circle | Text | Group
+
+
+class Canvas:
+    """A picture of `width` by `height` pixels; `label` is what a screen reader says of it."""
+
+    def __init__(self, width: float, height: float, background: str | None = SURFACE, *, label: str = "") -> None:
+        self.width, self.height = _finite(width, height)
+        if self.width <= 0 or self.height <= 0:
+            raise ValueError(f"a canvas needs a width and a height, not {width} by {height}")
+        self.background = background
+        self.label = label
+        self.shapes: list[Shape] = []
+        self._open: list[list[Shape]] = [self.shapes]
+
+    def line(
+        self,
+        points: Iterable[Point],
+        *,
+        colour: str = INK,
+        width: float = 1,
+        dash: tuple[float, float] | None = None,
+        opacity: float = 1,
+    ) -> None:
+        placed = _points(points)
+        if len(placed) >= 2:
+            self._add(Line(placed, colour, width, dash, opacity))
+
+    def polygon(
+        self,
+        points: Iterable[Point],
+        *,
+        fill: str = INK,
+        opacity: float = 1,
+        stroke: str | None = None,
+        stroke_width: float = 1,
+    ) -> None:
+        placed = _points(points)
+        if len(placed) >= 3:
+            self._add(Polygon(placed, fill, opacity, stroke, stroke_width))
+
+    def rectangle(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        *,
+        fill: str | None = INK,
+        radius: float = 0,
+        opacity: float = 1,
+        stroke: str | None = None,
+        stroke_width: float = 1,
+    ) -> None:
+        _finite(x, y, width, height)
+        radius = max(0.0, min(radius, width / 2, height / 2))
+        self._add(Rectangle(x, y, max(width, 0), max(height, 0), fill, radius, opacity, stroke, stroke_width))
+
+    def circle(
+        self,
+        x: float,
+        y: float,
+        radius: float,
+        *,
+        fill: str | None = INK,
+        opacity: float = 1,
+        stroke: str | None = None,
+        stroke_width: float = 1,
+    ) -> None:
+        _finite(x, y, radius)
+        self._add(Circle(x, y, radius, fill, opacity, stroke, stroke_width))
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        size: float = 12,
+        weight: int = 400,
+        anchor: Anchor = "start",
+        colour: str = INK,
+        rotation: float = 0,
+        halo: str | None = None,
+    ) -> None:
+        """One line of text with its baseline at `y`; line breaks become spaces."""
+        _finite(x, y, size, rotation)
+        line = " ".join(printable(text).split())
+        if line:
+            self._add(Text(x, y, line, size, weight, anchor, colour, rotation, halo))
+
+    @contextmanager
+    def group(self, *, title: str = "", clip: Clip | None = None) -> Iterator[None]:
+        """What is drawn inside shares a tooltip (SVG only) or is seen through the window `clip`."""
+        if clip is not None:
+            _finite(*clip)
+        group = Group(printable(title), clip)
+        self._add(group)
+        self._open.append(group.shapes)
+        try:
+            yield
+        finally:
+            self._open.pop()
+
+    def to_svg(self, *, standalone: bool = True) -> str:
+        """The picture as SVG. Inside an HTML page use `standalone=False`: it leaves the XML namespace out."""
+        from agentfw.report.vector import render_svg
+
+        return render_svg(self, standalone=standalone)
+
+    def to_png(self, scale: float = 2) -> bytes:
+        """The picture as PNG, `scale` times the canvas in each direction (2 is sharp on today's screens)."""
+        from agentfw.report.raster import render_png
+
+        return render_png(self, scale=scale)
+
+    def _add(self, shape: Shape) -> None:
+        self._open[-1].append(shape)
+
+
+def printable(text: str) -> str:
+    """The text without what XML can't hold: control characters and halves of surrogate pairs become U+FFFD."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character in "\t\n\r" or not _forbidden(ord(character)) else "\ufffd" for character in text
+    )
+
+
+def _forbidden(code: int) -> bool:
+    return code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)
+
+
+def _points(points: Iterable[Point]) -> tuple[Point, ...]:
+    placed = tuple((float(x), float(y)) for x, y in points)
+    for point in placed:
+        _finite(*point)
+    return placed
+
+
+def _finite(*numbers: float) -> Sequence[float]:
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"a canvas takes finite numbers, not {numbers}")
+    return numbers

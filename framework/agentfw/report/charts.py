@@ -1,0 +1,320 @@
+"""Line charts.
+
+The one rule: the data is the darkest thing in the picture. Names stand at the ends of their lines, the grid is thin,
+and a title says what is seen at the top left. A value that isn't a finite number is a gap, never a zero.
+
+    >>> curve = Series("tiny + strategyhub", [0.42, 0.31, 0.22], low=[0.38, 0.26, 0.18], high=[0.46, 0.36, 0.26])
+    >>> chart = line_chart([curve], title="Error by round", x_label="round", references=[Reference(0.5, "random")])
+    >>> chart.to_svg().count("<polyline")
+    1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentfw.errors import UsageError
+from agentfw.report.axis import Axis, ellipsis, exact_axis, nice_axis, number_labels, text_width
+from agentfw.report.canvas import Canvas, Point
+from agentfw.report.frame import PADDING, SMALL, Plot, begin, nothing
+from agentfw.report.palette import AXIS, FAINT, GRID, MUTED, SURFACE, series_colour
+
+__all__ = ["Reference", "Series", "line_chart"]
+
+HOVERED = 150
+"""Up to so many points all together, each shows its value on hover."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line. `x` counts from 1 when it isn't given; `low` and `high` are a band such as a confidence interval."""
+
+    name: str
+    y: Sequence[float]
+    x: Sequence[float] | None = None
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    colour: str | None = None
+    quiet: bool = False
+    """A baseline: drawn in grey, behind the others."""
+
+    def __post_init__(self) -> None:
+        for name, values in (("x", self.x), ("low", self.low), ("high", self.high)):
+            if values is not None and len(values) != len(self.y):
+                raise UsageError(f'series "{self.name}" has {len(self.y)} values of y and {len(values)} of {name}')
+        if (self.low is None) != (self.high is None):
+            raise UsageError(f'series "{self.name}" has one side of a band only', mend="give both low and high")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A dashed horizontal line with a name: a baseline, a target."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A series ready for drawing: rows of (x, y, low, high) by x, where y may be NaN; it ends at (`end`, `last`)."""
+
+    series: Series
+    rows: list[tuple[float, float, float, float]]
+    colour: str
+    end: float
+    last: float
+
+    @property
+    def text_colour(self) -> str:
+        return MUTED if self.series.quiet else self.colour
+
+
+def line_chart(
+    series: Sequence[Series],
+    *,
+    title: str,
+    x_label: str = "",
+    y_label: str = "",
+    references: Sequence[Reference] = (),
+    y_range: tuple[float, float] | None = None,
+    width: float = 880,
+    height: float = 360,
+) -> Canvas:
+    """Lines over a common x, with bands and reference lines. The y axis holds zero when the data comes near to it."""
+    canvas, top = begin(title, y_label, width, height)
+    drawn = _prepare(series)
+    points = [(x, y) for line in drawn for x, y, _, _ in line.rows if math.isfinite(y)]
+    if not points:
+        nothing(canvas, top)
+        return canvas
+    labels = _end_labels(drawn)
+    gutter = max((text_width(label, 12, 600) for label in labels), default=0) + 22
+    direct = gutter <= 0.3 * width and len(drawn) * 16 <= height - top - 60
+    if not direct:
+        top = _legend(canvas, drawn, labels, top)
+        gutter = PADDING
+    bottom = height - PADDING - 18 - (18 if x_label else 0)
+    up = _vertical(drawn, points, references, y_range, bottom - top)
+    left = PADDING + max(text_width(label, SMALL) for label in up.labels) + 8
+    whole = all(x == int(x) for x, _ in points)
+    across = exact_axis(
+        min(x for x, _ in points), max(x for x, _ in points), target=int((width - left - gutter) / 80), integral=whole
+    )
+    if len(across.ticks) < 2:
+        across = nice_axis(across.low, across.high, target=2, integral=whole)
+    plot = Plot(left, top + 10, width - left - gutter, bottom - top - 10, across, up)
+    _grid(canvas, plot, x_label)
+    with canvas.group(clip=(plot.left - 6, plot.top - 6, plot.width + 12, plot.height + 12)):
+        for line in sorted(drawn, key=lambda line: not line.series.quiet):
+            _band(canvas, plot, line)
+        _reference_lines(canvas, plot, references)
+        for line in sorted(drawn, key=lambda line: not line.series.quiet):
+            _curve(canvas, plot, line, hovered=len(points) <= HOVERED)
+    for reference in references:
+        _name_reference(canvas, plot, reference, drawn)
+    if direct:
+        _name_ends(canvas, plot, drawn, labels, width)
+    return canvas
+
+
+def _prepare(series: Sequence[Series]) -> list[_Drawn]:
+    drawn, coloured = [], 0
+    for one in series:
+        missing = [math.nan] * len(one.y)
+        across = one.x if one.x is not None else range(1, len(one.y) + 1)
+        low = missing if one.low is None else one.low
+        high = missing if one.high is None else one.high
+        columns = zip(across, one.y, low, high, strict=True)
+        rows = [(float(x), float(y), float(a), float(b)) for x, y, a, b in columns if math.isfinite(x)]
+        rows.sort(key=lambda row: row[0])
+        known = [(x, y) for x, y, _, _ in rows if math.isfinite(y)]
+        if not known:
+            continue
+        colour = one.colour or (FAINT if one.quiet else series_colour(coloured))
+        coloured += not one.quiet
+        drawn.append(_Drawn(one, rows, colour, *known[-1]))
+    return drawn
+
+
+def _end_labels(drawn: Sequence[_Drawn]) -> list[str]:
+    values = number_labels([line.last for line in drawn])
+    return [
+        f"{ellipsis(line.series.name, width=160, size=12)} {value}".strip()
+        for line, value in zip(drawn, values, strict=True)
+    ]
+
+
+def _vertical(
+    drawn: Sequence[_Drawn],
+    points: Sequence[Point],
+    references: Sequence[Reference],
+    y_range: tuple[float, float] | None,
+    height: float,
+) -> Axis:
+    target = max(2, int(height / 40))
+    if y_range is not None:
+        return exact_axis(*y_range, target=target)
+    values = [y for _, y in points]
+    values += [bound for line in drawn for row in line.rows for bound in row[2:] if math.isfinite(bound)]
+    values += [reference.value for reference in references if math.isfinite(reference.value)]
+    low, high = min(values), max(values)
+    if 0 < low < high * 0.5:
+        low = 0.0
+    elif low * 0.5 > high > low:
+        high = 0.0
+    return nice_axis(low, high, target=target)
+
+
+def _grid(canvas: Canvas, plot: Plot, x_label: str) -> None:
+    right, bottom = plot.left + plot.width, plot.top + plot.height
+    for value, label in zip(plot.up.ticks, plot.up.labels, strict=True):
+        y = plot.y(value)
+        canvas.line([(plot.left, y), (right, y)], colour=AXIS if value == 0 else GRID)
+        canvas.text(plot.left - 8, y + 4, label, size=SMALL, anchor="end", colour=MUTED)
+    if plot.up.ticks and plot.up.ticks[0] != 0:
+        canvas.line([(plot.left, bottom), (right, bottom)], colour=AXIS)
+    for value, label in zip(plot.across.ticks, plot.across.labels, strict=True):
+        canvas.line([(plot.x(value), bottom), (plot.x(value), bottom + 4)], colour=AXIS)
+        canvas.text(plot.x(value), bottom + 18, label, size=SMALL, anchor="middle", colour=MUTED)
+    canvas.text(right, bottom + 37, x_label, size=12, anchor="end", colour=MUTED)
+
+
+def _band(canvas: Canvas, plot: Plot, line: _Drawn) -> None:
+    for run in _runs([row for row in line.rows if line.series.low is not None], (2, 3)):
+        lower = [(plot.x(x), plot.y(low)) for x, _, low, _ in run]
+        upper = [(plot.x(x), plot.y(high)) for x, _, _, high in run]
+        if len(run) == 1:
+            canvas.line([lower[0], upper[0]], colour=line.colour, width=3, opacity=0.3)
+        canvas.polygon([*_thin(upper), *reversed(_thin(lower))], fill=line.colour, opacity=0.14)
+
+
+def _curve(canvas: Canvas, plot: Plot, line: _Drawn, *, hovered: bool) -> None:
+    for run in _runs(line.rows, (1,)):
+        path = [(plot.x(x), plot.y(y)) for x, y, _, _ in run]
+        canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
+        if len(path) == 1:
+            canvas.circle(*path[0], 2.5, fill=line.colour)
+    known = [row for row in line.rows if math.isfinite(row[1])]
+    canvas.circle(plot.x(known[-1][0]), plot.y(known[-1][1]), 3.75, fill=line.colour, stroke=SURFACE, stroke_width=1.5)
+    if hovered:
+        for row in known:
+            bounds = number_labels([row[1], *[bound for bound in row[2:] if math.isfinite(bound)]])
+            interval = f" ({bounds[1]} to {bounds[2]})" if len(bounds) == 3 else ""
+            place = number_labels([row[0]])[0]
+            with canvas.group(title=f"{line.series.name}, {place}: {bounds[0]}{interval}"):
+                canvas.circle(plot.x(row[0]), plot.y(row[1]), 7, fill=line.colour, opacity=0)
+
+
+def _runs(
+    rows: Sequence[tuple[float, float, float, float]], columns: Sequence[int]
+) -> list[list[tuple[float, float, float, float]]]:
+    """The stretches between gaps: rows in which all of the columns are known."""
+    runs: list[list[tuple[float, float, float, float]]] = [[]]
+    for row in rows:
+        if all(math.isfinite(row[column]) for column in columns):
+            runs[-1].append(row)
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _thin(path: list[Point]) -> list[Point]:
+    """The path with at most four points a column of pixels (first, lowest, highest, last): it looks the same."""
+    if len(path) <= 2000:
+        return path
+    columns: dict[int, list[Point]] = {}
+    for point in path:
+        columns.setdefault(int(point[0]), []).append(point)
+    thinned: list[Point] = []
+    for column in columns.values():
+        lowest, highest = min(column, key=lambda point: point[1]), max(column, key=lambda point: point[1])
+        kept = [column[0], *sorted({lowest, highest}), column[-1]]
+        thinned += [point for index, point in enumerate(kept) if index == 0 or point != kept[index - 1]]
+    return thinned
+
+
+def _reference_lines(canvas: Canvas, plot: Plot, references: Sequence[Reference]) -> None:
+    for reference in references:
+        if plot.up.low <= reference.value <= plot.up.high:
+            y = plot.y(reference.value)
+            canvas.line([(plot.left, y), (plot.left + plot.width, y)], colour=FAINT, width=1.25, dash=(2, 5))
+
+
+def _name_reference(canvas: Canvas, plot: Plot, reference: Reference, drawn: Sequence[_Drawn]) -> None:
+    """The name above or below its line, at its right or left end: where the curves leave the most room."""
+    if not plot.up.low <= reference.value <= plot.up.high:
+        return
+    label = ellipsis(reference.label, width=plot.width * 0.6, size=SMALL)
+    needed, line = text_width(label, SMALL), plot.y(reference.value)
+    left, right = plot.left + 8, plot.left + plot.width - 8 - needed
+    places = [
+        (x, y) for x in (right, left) for y in (line - 6, line + 15) if plot.top < y - 10 < y < plot.top + plot.height
+    ]
+
+    def room(place: Point) -> float:
+        middle = place[1] - 4
+        return min(
+            (
+                min(abs(plot.y(y) - middle), 30.0)
+                for one in drawn
+                for x, y, _, _ in one.rows
+                if math.isfinite(y) and place[0] - 8 <= plot.x(x) <= place[0] + needed + 8
+            ),
+            default=30.0,
+        )
+
+    x, y = max(places or [(right, line - 6)], key=room)
+    canvas.text(x, y, label, size=SMALL, colour=MUTED, halo=SURFACE)
+
+
+def _name_ends(canvas: Canvas, plot: Plot, drawn: Sequence[_Drawn], labels: Sequence[str], width: float) -> None:
+    """Names at the ends of the lines, pushed apart where they would overlap."""
+    gap = 16.0
+    ends = sorted(
+        (
+            (max(plot.top, min(plot.top + plot.height, plot.y(line.last))), line, label)
+            for line, label in zip(drawn, labels, strict=True)
+        ),
+        key=lambda end: end[0],
+    )
+    places: list[float] = []
+    for y, _, _ in ends:
+        places.append(max(y, places[-1] + gap) if places else y)
+    # Push back up from the bottom what was pushed too far down.
+    floor = plot.top + plot.height
+    for index in range(len(places) - 1, -1, -1):
+        places[index] = min(places[index], floor)
+        floor = places[index] - gap
+    start = plot.left + plot.width + 8
+    for place, (y, line, label) in zip(places, ends, strict=True):
+        shift, end = 0.0, plot.x(line.end)
+        if end < start - 20:
+            # The line ends early: dots lead the eye over to its name.
+            canvas.line([(end + 8, y), (start - 6, y)], colour=line.colour, dash=(0.5, 5), opacity=0.7)
+        if abs(place - y) > 5:
+            canvas.line([(start - 2, y), (start + 6, place)], colour=line.colour, opacity=0.5)
+            shift = 8
+        canvas.text(
+            start + shift,
+            place + 4,
+            ellipsis(label, width=width - start - shift, size=12, weight=600),
+            size=12,
+            weight=400 if line.series.quiet else 600,
+            colour=line.text_colour,
+        )
+
+
+def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top: float) -> float:
+    """Names above the plot, for when they don't fit beside the lines; answers where the plot may begin."""
+    x, y = PADDING, top + 14
+    for line, label in zip(drawn, labels, strict=True):
+        label = ellipsis(label, width=canvas.width - 2 * PADDING - 24, size=12)
+        needed = 22 + text_width(label, 12) + 18
+        if x > PADDING and x + needed - 18 > canvas.width - PADDING:
+            x, y = PADDING, y + 18
+        canvas.line([(x, y - 4), (x + 14, y - 4)], colour=line.colour, width=3)
+        canvas.text(x + 22, y, label, size=12, colour=line.text_colour)
+        x += needed
+    return y + 8

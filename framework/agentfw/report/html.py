@@ -1,0 +1,195 @@
+"""One self-contained HTML page: figures, tables and transcripts that open from disk, years later, without a network.
+
+The one rule: nothing foreign runs or loads. All text is escaped, there is no link to anywhere, and a Content-
+Security-Policy allows exactly the style sheet and the script that are in the file, by their hashes. A model's output
+can say what it likes.
+
+    >>> page = Page("Calendar", subtitle="104 rounds, seed 7")
+    >>> page.facts([("policy", "tiny"), ("memory", "strategyhub")])
+    >>> page.section("Results")
+    >>> page.table(["", "error"], [["tiny + strategyhub", 0.213], ["random", 0.5]])
+    >>> page.details("episode 1", "<script>alert(1)</script>")
+    >>> "<script>alert" in page.render()
+    False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from agentfw.errors import UsageError
+from agentfw.report.axis import number_labels
+from agentfw.report.canvas import printable
+from agentfw.statistics import Interval
+
+if TYPE_CHECKING:
+    from agentfw.report.canvas import Canvas
+
+__all__ = ["Cell", "Number", "Page"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that is shown in its own way ("0:00:38", "12 %") and sorted by its value."""
+
+    value: float
+    text: str
+
+
+Cell = str | int | float | Number | Interval | None
+
+
+class Page:
+    """Collects blocks in order and renders them. Every argument is plain text: markup in it is shown, never obeyed."""
+
+    def __init__(self, title: str, *, subtitle: str = "", language: str = "en") -> None:
+        self.title, self.subtitle, self.language = title, subtitle, language
+        self._blocks: list[str] = []
+
+    def facts(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Small key-value pairs: what was run, with what."""
+        items = "".join(f"<div><dt>{_text(key)}</dt><dd>{_text(value)}</dd></div>" for key, value in pairs)
+        self._blocks.append(f'<dl class="facts">{items}</dl>')
+
+    def highlights(self, items: Sequence[tuple[str, str, str]]) -> None:
+        """The two to four figures that a reader came for, large: (what, figure, note)."""
+        cards = "".join(
+            f"<div><dt>{_text(what)}</dt><dd><b>{_text(figure)}</b><small>{_text(note)}</small></dd></div>"
+            for what, figure, note in items
+        )
+        self._blocks.append(f'<dl class="highlights">{cards}</dl>')
+
+    def section(self, title: str, intro: str = "") -> None:
+        self._blocks.append(f"<h2>{_text(title)}</h2>")
+        if intro:
+            self.paragraph(intro)
+
+    def paragraph(self, text: str) -> None:
+        self._blocks.append(f"<p>{_text(text)}</p>")
+
+    def figure(self, picture: Canvas, caption: str = "", *, narrow: Canvas | None = None) -> None:
+        """A picture on a card. A phone shows `narrow` when it is given, and otherwise scrolls sideways."""
+        below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
+        drawn = picture.to_svg(standalone=False)
+        if narrow is None:
+            body = f'<div class="scroll" tabindex="0">{drawn}</div>'
+        else:
+            body = f'<div class="wide">{drawn}</div><div class="narrow">{narrow.to_svg(standalone=False)}</div>'
+        self._blocks.append(f"<figure>{body}{below}</figure>")
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> None:
+        """A table that sorts by a click on a heading. Columns of numbers stand to the right, with common decimals."""
+        for row in rows:
+            if len(row) != len(columns):
+                raise UsageError(f"a row has {len(row)} cells and the table {len(columns)} columns: {list(row)}")
+        numeric = [
+            any(row[index] is not None for row in rows)
+            and all(row[index] is None or _value(row[index]) is not None for row in rows)
+            for index in range(len(columns))
+        ]
+        shown = [_column([row[index] for row in rows]) for index in range(len(columns))]
+        head = "".join(
+            f'<th scope="col"{_side(number)}><button type="button">{_text(name)}</button></th>'
+            if name
+            else f'<th scope="col"{_side(number)}></th>'
+            for name, number in zip(columns, numeric, strict=True)
+        )
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td{_side(numeric[column])}{_key(cell)}>{_text(shown[column][line])}</td>"
+                for column, cell in enumerate(row)
+            )
+            + "</tr>\n"
+            for line, row in enumerate(rows)
+        )
+        named = f"<caption>{_text(caption)}</caption>" if caption else ""
+        self._blocks.append(
+            f'<div class="scroll card" tabindex="0"><table>{named}<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+    def details(self, summary: str, text: str, *, note: str = "", opened: bool = False) -> None:
+        """Text as it is, line by line, behind a heading that unfolds: a transcript, a log, a settings file."""
+        aside = f"<small>{_text(note)}</small>" if note else ""
+        self._blocks.append(
+            f"<details{' open' if opened else ''}><summary><span>{_text(summary)}</span>{aside}</summary>"
+            f'<pre tabindex="0">{_text(text)}</pre></details>'
+        )
+
+    def render(self) -> str:
+        from agentfw.report.look import SCRIPT, STYLE, policy
+
+        below = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""
+        blocks = "\n".join(self._blocks)
+        return f"""<!doctype html>
+<html lang="{_text(self.language)}">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy()}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{_text(self.title)}</title>
+<link rel="icon" href="data:,">
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<header><h1>{_text(self.title)}</h1>{below}</header>
+{blocks}
+</main>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"""
+
+
+def _text(text: str) -> str:
+    return escape(printable(text), quote=True)
+
+
+def _value(cell: Cell) -> float | None:
+    """What a cell is sorted by, when it is a number."""
+    match cell:
+        case bool():
+            return None
+        case int() | float():
+            return float(cell)
+        case Number(value=value):
+            return value
+        case Interval(estimate=estimate):
+            return estimate
+    return None
+
+
+def _column(cells: Sequence[Cell]) -> list[str]:
+    """The cells as text; plain numbers of one column get the same unit and decimals."""
+    plain = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
+    labels = iter(number_labels([float(number) for number in plain]))
+    shown = []
+    for cell in cells:
+        match cell:
+            case None:
+                shown.append("–")
+            case bool():
+                shown.append("yes" if cell else "no")
+            case int() | float():
+                shown.append(next(labels))
+            case Number(text=text):
+                shown.append(text)
+            case _:
+                shown.append(str(cell))
+    return shown
+
+
+def _side(number: bool) -> str:
+    return ' class="number"' if number else ""
+
+
+def _key(cell: Cell) -> str:
+    value = _value(cell)
+    return "" if value is None else f' data-value="{value!r}"'

@@ -1,0 +1,377 @@
+"""A timeline in lanes: who worked when, what was seen, what was done, and where someone was interrupted.
+
+The one rule: every event leaves a mark, however many there are. What is thinned when room runs out is names, never
+events: marks that would cover each other become one mark whose tooltip counts them.
+
+    >>> user = Lane("postdoc", [Span(0, 45, "writing"), Span(60, 90, "seminar")], [Mark(20, "chat", "interruption")])
+    >>> agent = Lane("agent", marks=[Mark(18, "new mail", "observation"), Mark(20, "suggest a slot", "intervention")])
+    >>> chart = lanes_chart([user, agent], title="Episode 3", time_label="minutes")
+    >>> "suggest a slot" in chart.to_svg()
+    True
+
+Kinds are open: `work`, `thinking`, `observation`, `intervention` and `interruption` have a shape of their own; any
+other kind gets the next colour and a dot or a bar.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agentfw.report.axis import Axis, ellipsis, exact_axis, number_labels, text_width
+from agentfw.report.canvas import Canvas
+from agentfw.report.frame import PADDING, SMALL, begin
+from agentfw.report.palette import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE, series_colour
+
+__all__ = ["Lane", "Mark", "Span", "lanes_chart"]
+
+MARK_ROW, CROWDED_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 13.0, 18.0, 17.0, 14.0
+DEEPEST = 4
+"""Rows for spans that run at the same time; more of them share the last row, translucent."""
+CROWDED = 6.0
+"""Pixels a mark needs on average; with less room marks become strokes, each kind in a row of its own."""
+
+BLUE, VERMILLION, GREEN = SERIES[0], SERIES[1], SERIES[2]
+COLOURS = {
+    "work": BLUE,
+    "thinking": FAINT,
+    "observation": MUTED,
+    "intervention": GREEN,
+    "interruption": VERMILLION,
+}
+RANK = {"interruption": 0, "intervention": 1}
+"""Whose name is written first when there isn't room for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that takes time. `end` None: it was still going on when the record ends."""
+
+    start: float
+    end: float | None
+    label: str = ""
+    kind: str = "work"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happens at one moment."""
+
+    time: float
+    label: str = ""
+    kind: str = "observation"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    name: str
+    spans: Sequence[Span] = ()
+    marks: Sequence[Mark] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """Marks of one kind that fall on the same pixel."""
+
+    x: float
+    marks: list[Mark]
+
+    @property
+    def kind(self) -> str:
+        return self.marks[0].kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A lane with its rows worked out: what it holds and how high it is."""
+
+    lane: Lane
+    clusters: list[_Cluster]
+    rows: list[list[Span]]
+    labelled: bool
+    crowded: bool
+
+    @property
+    def height(self) -> float:
+        return max(MARK_ROW, self.marks_height + SPAN_ROW * len(self.rows)) + LANE_GAP
+
+    @property
+    def marks_height(self) -> float:
+        if self.crowded:
+            return CROWDED_ROW * len(self.kinds)
+        return (MARK_ROW if self.clusters else 0) + (LABEL_ROW if self.labelled else 0)
+
+    @property
+    def kinds(self) -> list[str]:
+        return sorted({cluster.kind for cluster in self.clusters}, key=_order)
+
+
+class _Clock:
+    """Times as places and as words."""
+
+    def __init__(self, axis: Axis, left: float, width: float, words: Callable[[float], str] | None) -> None:
+        self.axis, self.left, self.width = axis, left, width
+        self._words = words
+
+    def x(self, time: float) -> float:
+        return self.left + max(0.0, min(1.0, self.axis.share(time))) * self.width
+
+    def say(self, time: float) -> str:
+        # A tooltip is exact to a thousandth of what is shown.
+        return self._words(time) if self._words else number_labels([time], resolution=self._resolution)[0]
+
+    @property
+    def tick_labels(self) -> list[str]:
+        return [self._words(tick) for tick in self.axis.ticks] if self._words else self.axis.labels
+
+    @property
+    def _resolution(self) -> float:
+        return min(1.0, 10.0 ** math.floor(math.log10((self.axis.high - self.axis.low) / 1000)))
+
+
+def lanes_chart(
+    lanes: Sequence[Lane],
+    *,
+    title: str,
+    time_label: str = "",
+    format_time: Callable[[float], str] | None = None,
+    time_range: tuple[float, float] | None = None,
+    width: float = 880,
+) -> Canvas:
+    """One row a lane on a common time axis; the height follows from what is in the lanes.
+
+    `format_time` writes a time for ticks and tooltips (09:30, say). Without `time_range` the axis spans all events.
+    Events at no finite time, or outside of a given range, aren't drawn.
+    """
+    low, high = time_range or _extent(lanes)
+    gutter = min(0.26 * width, max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20)
+    left = PADDING + gutter
+    axis = exact_axis(low, high, target=max(2, int((width - left - PADDING) / 90)), clock=format_time is not None)
+    clock = _Clock(axis, left, width - left - PADDING, format_time)
+    lanes = [_shown(lane, axis) for lane in lanes]
+    kinds = _kinds(lanes)
+    legend = _legend_rows(kinds, width)
+    placed = [_place(lane, clock) for lane in lanes]
+    above = PADDING + 20 + (20 if time_label else 0) + (20 * len(legend) + 10 if legend else 0)
+    height = above + max(60.0, sum(lane.height for lane in placed)) + 28 + PADDING
+    canvas, _ = begin(title, time_label, width, height)
+    if not kinds:
+        canvas.text(width / 2, height / 2 + 12, "nothing happened", size=13, anchor="middle", colour=MUTED)
+        return canvas
+    _draw_legend(canvas, legend, above - 20 * len(legend) - 10)
+    bottom = above + sum(lane.height for lane in placed)
+    for tick, label in zip(axis.ticks, clock.tick_labels, strict=True):
+        x = clock.x(tick)
+        canvas.line([(x, above), (x, bottom)], colour=GRID)
+        half = text_width(label, SMALL) / 2
+        inside = max(PADDING + half, min(width - PADDING / 2 - half, x))
+        canvas.text(inside, bottom + 18, label, size=SMALL, anchor="middle", colour=MUTED)
+    top = above
+    for lane in placed:
+        canvas.line([(PADDING, top), (width - PADDING, top)], colour=GRID)
+        _draw_lane(canvas, lane, clock, top, gutter)
+        top += lane.height
+    canvas.line([(PADDING, bottom), (width - PADDING, bottom)], colour=AXIS)
+    return canvas
+
+
+def _extent(lanes: Sequence[Lane]) -> tuple[float, float]:
+    times = [mark.time for lane in lanes for mark in lane.marks]
+    for lane in lanes:
+        for span in lane.spans:
+            times += [span.start, span.start if span.end is None else span.end]
+    finite = [time for time in times if math.isfinite(time)]
+    if not finite:
+        return 0.0, 1.0
+    low, high = min(finite), max(finite)
+    # A record that begins just after zero is shown from zero.
+    return (0.0 if 0 < low < 0.05 * high else low), high
+
+
+def _shown(lane: Lane, axis: Axis) -> Lane:
+    """The lane without what lies outside of the axis, in order of time, its open spans closed at the edge."""
+    spans = []
+    for span in sorted(lane.spans, key=lambda span: span.start):
+        end = axis.high if span.end is None else span.end
+        if math.isfinite(span.start) and math.isfinite(end) and span.start <= axis.high and end >= axis.low:
+            spans.append(Span(span.start, max(end, span.start), span.label, span.kind))
+    marks = sorted(lane.marks, key=lambda mark: mark.time)
+    return Lane(lane.name, spans, [mark for mark in marks if axis.low <= mark.time <= axis.high])
+
+
+def _place(lane: Lane, clock: _Clock) -> _Placed:
+    buckets: dict[tuple[int, str], list[Mark]] = {}
+    for mark in lane.marks:
+        buckets.setdefault((round(clock.x(mark.time)), mark.kind), []).append(mark)
+    clusters = [_Cluster(clock.x(marks[0].time), marks) for marks in buckets.values()]
+    # Interruptions lie on top of interventions, and these on top of all else.
+    clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
+    crowded = len(clusters) * CROWDED > clock.width
+    labelled = not crowded and any(mark.label for mark in lane.marks)
+    return _Placed(lane, clusters, _stack(lane.spans), labelled, crowded)
+
+
+def _stack(spans: Sequence[Span]) -> list[list[Span]]:
+    """Rows in which no two spans overlap, as far as there are rows."""
+    rows: list[list[Span]] = []
+    for span in spans:
+        free = next((row for row in rows if _end(row[-1]) <= span.start), None)
+        if free is not None:
+            free.append(span)
+        elif len(rows) < DEEPEST:
+            rows.append([span])
+        else:
+            rows[-1].append(span)
+    return rows
+
+
+def _end(span: Span) -> float:
+    return span.start if span.end is None else span.end
+
+
+def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutter: float) -> None:
+    name = ellipsis(placed.lane.name, width=gutter - 14, size=13, weight=600)
+    canvas.text(PADDING, top + placed.height / 2 + 4.5, name, size=13, weight=600)
+    y = top + LANE_GAP / 2
+    cuts = [cluster.x for cluster in placed.clusters if cluster.kind == "interruption"] if not placed.crowded else []
+    for index, row in enumerate(placed.rows):
+        _draw_spans(canvas, row, clock, y + placed.marks_height + SPAN_ROW * index, cuts)
+    if placed.labelled:
+        _draw_labels(canvas, placed, clock, y + 12)
+        y += LABEL_ROW
+    for cluster in placed.clusters:
+        with canvas.group(title=_tooltip(cluster, clock)):
+            if placed.crowded:
+                row_top = y + CROWDED_ROW * placed.kinds.index(cluster.kind)
+                stroke = [(cluster.x, row_top + 2), (cluster.x, row_top + CROWDED_ROW - 2)]
+                canvas.line(stroke, colour=_colour(cluster.kind), width=1.25, opacity=0.8)
+                continue
+            if cluster.kind == "interruption" and _busy(placed.lane, cluster.marks[0].time):
+                # It cuts through what was going on.
+                foot = y + MARK_ROW + SPAN_ROW * len(placed.rows) - 1
+                canvas.line([(cluster.x, y + MARK_ROW / 2), (cluster.x, foot)], colour=VERMILLION, width=1.5)
+            _draw_mark(canvas, cluster.kind, cluster.x, y + MARK_ROW / 2)
+
+
+def _busy(lane: Lane, time: float) -> bool:
+    return any(span.start <= time <= _end(span) for span in lane.spans)
+
+
+def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float, cuts: Sequence[float]) -> None:
+    """The spans of one row. Where many fall on one pixel, they are drawn as one; names end before an interruption."""
+    waiting: list[Span] = []
+    for index, span in enumerate(spans):
+        waiting.append(span)
+        start, end = clock.x(waiting[0].start), max(clock.x(_end(one)) for one in waiting)
+        following = spans[index + 1] if index + 1 < len(spans) else None
+        if following and following.kind == span.kind and clock.x(following.start) <= start + 1 and end <= start + 1:
+            continue
+        if len(waiting) == 1:
+            what = f"{span.label or span.kind}, {clock.say(span.start)} to {clock.say(_end(span))}"
+        else:
+            what = f"{len(waiting)} × {span.kind}, {clock.say(waiting[0].start)} to {clock.say(_end(span))}"
+        with canvas.group(title=what):
+            _draw_span(canvas, span.kind, start, end, top + 2, SPAN_ROW - 4)
+        room = min([end, *(cut - 2 for cut in cuts if start + 8 < cut < end)]) - start - 12
+        label = ellipsis(span.label, width=room, size=11) if len(waiting) == 1 else ""
+        if len(label) > 3 or label == span.label:
+            canvas.text(start + 8, top + SPAN_ROW / 2 + 4, label, size=11, colour=INK)
+        waiting = []
+
+
+def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, height: float) -> None:
+    if end - start < 8:
+        canvas.rectangle(start, top, max(1.5, end - start), height, fill=_colour(kind), radius=1.5, opacity=0.5)
+        return
+    # A hair is left free at the right, so that spans that touch can be told apart.
+    canvas.rectangle(start, top, end - start - 1, height, fill=_colour(kind), radius=3, opacity=0.22)
+    canvas.rectangle(start, top, 2.5, height, fill=_colour(kind), radius=1)
+
+
+def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float) -> None:
+    """Names above their marks: the weightiest kinds first, then by time, each where there's still room."""
+    taken: list[tuple[float, float]] = []
+    right = clock.left + clock.width
+    for cluster in sorted(placed.clusters, key=lambda cluster: (RANK.get(cluster.kind, 2), cluster.x)):
+        first = next((mark.label for mark in cluster.marks if mark.label), "")
+        more = f" +{len(cluster.marks) - 1}" if len(cluster.marks) > 1 else ""
+        label = ellipsis(first, width=170, size=SMALL) + more
+        needed = text_width(label, SMALL)
+        if not first:
+            continue
+        start = max(clock.left - 4, min(cluster.x - 5, right + PADDING - 6 - needed))
+        if any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
+            continue
+        taken.append((start, start + needed))
+        colour = MUTED if RANK.get(cluster.kind) is None else _colour(cluster.kind)
+        canvas.text(start, baseline, label, size=SMALL, colour=colour)
+
+
+def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:
+    colour = _colour(kind)
+    if kind == "intervention":
+        canvas.polygon(
+            [(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)], fill=colour, stroke=SURFACE, stroke_width=1.25
+        )
+    elif kind == "interruption":
+        for lean in (-1, 1):
+            canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=SURFACE, width=5.5)
+        for lean in (-1, 1):
+            canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=colour, width=2.5)
+    elif kind == "observation":
+        canvas.circle(x, y, 4, fill=SURFACE, stroke=colour, stroke_width=1.75)
+    else:
+        canvas.circle(x, y, 4.5, fill=colour, stroke=SURFACE, stroke_width=1.25)
+
+
+def _tooltip(cluster: _Cluster, clock: _Clock) -> str:
+    first, last = cluster.marks[0], cluster.marks[-1]
+    if len(cluster.marks) == 1:
+        return f"{first.kind}{f' “{first.label}”' if first.label else ''}, {clock.say(first.time)}"
+    return f"{len(cluster.marks)} × {cluster.kind}, {clock.say(first.time)} to {clock.say(last.time)}"
+
+
+def _kinds(lanes: Sequence[Lane]) -> dict[tuple[str, bool], int]:
+    """How often each kind occurs, as (kind, is it a span): what the legend says."""
+    counts: dict[tuple[str, bool], int] = {}
+    for lane in lanes:
+        for kind, spanning in [(s.kind, True) for s in lane.spans] + [(m.kind, False) for m in lane.marks]:
+            counts[kind, spanning] = counts.get((kind, spanning), 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (_order(item[0][0]), item[0])))
+
+
+def _legend_rows(kinds: dict[tuple[str, bool], int], width: float) -> list[list[tuple[str, bool, str]]]:
+    rows: list[list[tuple[str, bool, str]]] = []
+    x = math.inf
+    for (kind, spanning), count in kinds.items():
+        label = f"{ellipsis(kind, width=140, size=12)} {count:,}"
+        needed = 40 + text_width(label, 12)
+        if x + needed > width - PADDING:
+            rows.append([])
+            x = PADDING
+        rows[-1].append((kind, spanning, label))
+        x += needed
+    return rows
+
+
+def _draw_legend(canvas: Canvas, rows: Sequence[Sequence[tuple[str, bool, str]]], top: float) -> None:
+    for index, row in enumerate(rows):
+        x, y = PADDING, top + 20 * index + 10
+        for kind, spanning, label in row:
+            if spanning:
+                _draw_span(canvas, kind, x, x + 15, y - 6, 12)
+            else:
+                _draw_mark(canvas, kind, x + 7, y)
+            canvas.text(x + 20, y + 4, label, size=12, colour=MUTED)
+            x += 40 + text_width(label, 12)
+
+
+def _order(kind: str) -> tuple[int, str]:
+    known = list(COLOURS)
+    return (known.index(kind) if kind in known else len(known)), kind
+
+
+def _colour(kind: str) -> str:
+    # A stranger's kind keeps its colour from chart to chart, whatever else is in them.
+    return COLOURS.get(kind) or series_colour(3 + sum(kind.encode()) % 3)

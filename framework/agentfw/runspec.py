@@ -1,0 +1,182 @@
+"""What a run is made of, as a value: which components, with which settings, how many episodes, from which seed.
+
+The one rule: a spec is complete before any work begins. Every name and key in it is checked first, and what is wrong is told
+at once; the run folder keeps it, resolved, with the versions of the plugins that it used.
+
+A spec is a TOML file. A component is its name, or a table with its name and settings:
+
+    environment = "inbox"
+    policy = { name = "scripted", settings = { tokens = 4 } }
+    memories = ["notebook"]
+    rewards = [{ name = "utility", weight = 1.0 }, { name = "format", weight = "round:0.5->0" }]
+    interface = "event_driven"
+    episodes = 24
+    seed = 7
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from .errors import SettingsError, UnknownNameError, UsageError
+from .interfaces import parse_interface
+from .policy import Sampling
+from .scores import parse_schedule
+from .settings import Settings, validate
+
+__all__ = ["Choice", "RewardChoice", "RunSpec", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"]
+
+
+class Choice(Settings):
+    """One component and its settings."""
+
+    name: str = Field(min_length=1)
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class RewardChoice(Choice):
+    """One reward component, and how much it counts."""
+
+    weight: str | float = 1.0
+
+    @field_validator("weight")
+    @classmethod
+    def _understood(cls, weight: str | float) -> str | float:
+        parse_schedule(weight)
+        return weight
+
+
+class SamplingSettings(Settings):
+    """How the policy samples; what is left out is up to the policy."""
+
+    temperature: float | None = Field(None, ge=0)
+    top_p: float | None = Field(None, gt=0, le=1)
+    max_tokens: int | None = Field(None, ge=1)
+
+    def sampling(self, seed: int) -> Sampling:
+        return Sampling(self.temperature, self.top_p, self.max_tokens, seed)
+
+
+class RunSpec(Settings):
+    """Everything that a run needs to know."""
+
+    environment: Choice
+    policy: Choice
+    memories: tuple[Choice, ...] = ()
+    tools: tuple[Choice, ...] = ()
+    rewards: tuple[RewardChoice, ...] = ()
+    trackers: tuple[Choice, ...] = ()
+    interface: str = Field("event_driven", description="event_driven, step_loop, polling:EVERY or reflex")
+    episodes: int = Field(8, ge=1, description="How many episodes")
+    samples: int = Field(1, ge=1, description="How often each task is played; the samples form a group")
+    concurrency: int = Field(
+        8, ge=1, description="How many episodes at once; with a memory, also after how many it learns"
+    )
+    seed: int = Field(7, description="Where every random choice comes from")
+    split: str = Field("test", description="Which of the environment's tasks: train, validation or test")
+    horizon: float | None = Field(None, gt=0, description="When an episode ends at the latest, in the world's time")
+    max_turns: int = Field(1000, ge=1, description="After how many turns an episode ends at the latest")
+    time_per_token: float | None = Field(
+        None, ge=0, description="How much of the world's time a generated token takes, if not what the environment says"
+    )
+    window: int | None = Field(None, ge=1, description="How many past turns the policy reads; all when not set")
+    recall: int = Field(5, ge=0, description="How much each memory may bring up before a turn")
+    sampling: SamplingSettings = Field(default_factory=SamplingSettings)
+
+    @field_validator("environment", "policy", mode="before")
+    @classmethod
+    def _one(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("memories", "tools", "rewards", "trackers", mode="before")
+    @classmethod
+    def _many(cls, value: object) -> object:
+        items = [value] if isinstance(value, (str, Mapping)) else value
+        if not isinstance(items, Iterable):
+            return items
+        return tuple({"name": item} if isinstance(item, str) else item for item in items)
+
+    @field_validator("interface")
+    @classmethod
+    def _known(cls, text: str) -> str:
+        parse_interface(text)
+        return text
+
+
+_LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
+
+
+def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
+    """A spec from plain values; one SettingsError says everything that is wrong."""
+    spec = validate(RunSpec, values, where)
+    assert isinstance(spec, RunSpec)
+    return spec
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """The plain values of a spec file, not checked yet: the command line may still add to them."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no spec file {path}", mend="give a TOML file; docs/settings.md shows one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"can't read {path}: {error}", mend="a spec is a TOML file in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is no TOML: {error}", mend="docs/settings.md shows a spec") from None
+
+
+def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what `--set` says into the plain values of a spec.
+
+    `seed=3` and `sampling.top_p=0.9` are the spec's own keys; `environment.rate=0.5` and `policy.tokens=4` are settings of
+    these components; `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (also `reward.NAME.weight`) and
+    `tracker.NAME.key` are settings of one of several.
+    """
+    result = dict(values)
+    for key, value in assignments.items():
+        if key in ("environment", "policy"):
+            result[key] = _with_settings(_table(result.get(key, {})), value, key, ())
+        elif key in _LISTS:
+            result[_LISTS[key]] = _assign_to_one(list(_listed(result.get(_LISTS[key], ()))), key, value)
+        elif isinstance(value, Mapping) and isinstance(result.get(key, {}), Mapping):
+            result[key] = {**result.get(key, {}), **value}
+        else:
+            result[key] = value
+    return result
+
+
+def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"--set {kind}=... says no component", mend=f"write {kind}.NAME.KEY=VALUE")
+    for name, settings in value.items():
+        names = [choice.get("name") for choice in choices]
+        if name not in names:
+            raise UnknownNameError(f"selected {kind}", name, [str(known) for known in names], mend=f"select it: --{kind} {name}")
+        index = names.index(name)
+        own = ("weight",) if kind == "reward" else ()
+        choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
+    return choices
+
+
+def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(settings, Mapping):
+        if isinstance(settings, str) and where in ("environment", "policy"):
+            return {"name": settings}
+        raise SettingsError(f"--set {where}=... says no key", mend=f"write {where}.KEY=VALUE")
+    taken = {key: settings[key] for key in own if key in settings}
+    rest = {key: item for key, item in settings.items() if key not in own}
+    return {**choice, **taken, "settings": {**choice.get("settings", {}), **rest}}
+
+
+def _table(value: object) -> dict[str, Any]:
+    return {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, Mapping) else {}
+
+
+def _listed(value: object) -> list[dict[str, Any]]:
+    items = [value] if isinstance(value, (str, Mapping)) else value
+    return [_table(item) for item in items] if isinstance(items, Iterable) else []

@@ -1,0 +1,240 @@
+"""Settings: checked by pydantic, explained in plain words.
+
+The one rule: all that is wrong is told at once, in the words of the person who wrote the settings: the dotted key,
+what it must be, what it is, and the nearest right key. pydantic is imported here and nowhere else in the host.
+
+    class NotebookSettings(Settings):
+        limit: int = 10      # how many notes are kept; ten fit the prompt
+
+    validate(NotebookSettings, {"limt": 3}, where="memory")
+    # SettingsError: memory.limt: no such key; did you mean "limit"?
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeGuard, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .errors import SettingsError, nearest
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+__all__ = ["Settings", "is_model", "parse_assignments", "validate"]
+
+
+class Settings(BaseModel):
+    """The base of every settings model: unknown keys are errors, and nobody changes settings while a run uses them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# What pydantic's error types say to a person. {name} is filled from the error's context.
+WORDS = {
+    "missing": "is required",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "finite_number": "must be a finite number",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "string_too_short": "must be at least {min_length} characters long",
+    "string_too_long": "must be at most {max_length} characters long",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    "value_error": "{error}",
+    "assertion_error": "{error}",
+    "none_required": "must be left out",
+}
+
+# The first part of an error type names the wanted type: int_parsing, int_type, int_from_float ...
+TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "dict": "a table",
+    "mapping": "a table",
+    "model": "a table",
+    "path": "a path",
+    "url": "a URL",
+    "date": "a date",
+    "datetime": "a date and time",
+    "time": "a time",
+    "timedelta": "a span of time",
+}
+
+# A setting whose name ends so (api_key, not max_tokens) never has its value shown.
+SECRET_WORDS = ("key", "token", "secret", "password")
+
+
+def is_model(value: object) -> TypeGuard[type[BaseModel]]:
+    """True for a pydantic model, so that whoever asks needn't import pydantic."""
+    return isinstance(value, type) and issubclass(value, BaseModel)
+
+
+def validate(model: type[BaseModel] | None, values: Mapping[str, object], where: str) -> BaseModel | None:
+    """The settings object for `values`, or one SettingsError with everything that is wrong with them.
+
+    `where` is how a person calls these settings, such as "policy"; each complaint begins with it. A component without
+    settings has no model: then nothing may be given.
+    """
+    problems: dict[str, list[str]] = {}
+    checked: BaseModel | None = None
+    if model is None:
+        for key in values:
+            problems[f"{where}.{key}"] = ["no such key: it has no settings"]
+    else:
+        if model.model_config.get("extra") in (None, "ignore"):
+            # A model that doesn't say would drop unknown keys without a word, typing slips among them.
+            for key in values:
+                if key not in _keys(model):
+                    problems[f"{where}.{key}"] = [_no_such_key(key, _keys(model))]
+        try:
+            checked = model.model_validate(dict(values))
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                path = _path(detail, values)
+                dotted = ".".join([where, *map(str, path)])
+                problems.setdefault(dotted, []).append(_explain(detail, model, path))
+    if problems:
+        lines = [f"{dotted}: {_merge(texts)}" for dotted, texts in problems.items()]
+        known = ", ".join(sorted(_keys(model))) if model else ""
+        message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings are wrong:", *lines])
+        raise SettingsError(
+            message, mend=f"known settings of {where}: {known}" if known else f"give {where} no settings"
+        )
+    return checked
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
+    """What `--set` gives: "environment.rate=0.5" becomes {"environment": {"rate": 0.5}}; of equal keys the last holds.
+
+    The value is read as TOML where it is TOML, and else taken as text: 0.5, true, [1, 2], "quoted" or plain words.
+    """
+    values: dict[str, object] = {}
+    for assignment in assignments:
+        dotted, equals, text = assignment.partition("=")
+        parts = [part.strip() for part in dotted.split(".")]
+        if not equals or not all(parts):
+            raise SettingsError(f'--set "{assignment}" isn\'t of the form KEY=VALUE', mend="--set environment.rate=0.5")
+        table = values
+        for part in parts[:-1]:
+            inner = table.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise SettingsError(
+                    f'--set "{assignment}": {part} already has the value {_shown(inner)}', mend="drop one of them"
+                )
+            table = inner
+        if isinstance(table.get(parts[-1]), dict):
+            raise SettingsError(
+                f'--set "{assignment}": {parts[-1]} already has keys of its own', mend="drop one of them"
+            )
+        table[parts[-1]] = _toml_value(text)
+    return values
+
+
+def _toml_value(text: str) -> object:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text  # a line break in the text could begin another key
+
+
+def _keys(model: type[BaseModel]) -> set[str]:
+    """The keys that a person may write: a field's alias where it has one."""
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+def _path(detail: ErrorDetails, values: Mapping[str, object]) -> list[str | int]:
+    """Where in the values the error is, without the members of a union that pydantic tried: nobody wrote those."""
+    path: list[str | int] = []
+    inner: object = values
+    for number, part in enumerate(detail["loc"], start=1):
+        found = _inside(inner, part)
+        if found is not _ABSENT:
+            inner = found
+            path.append(part)
+        elif detail["type"] == "missing" and number == len(detail["loc"]):
+            path.append(part)
+    return path
+
+
+_ABSENT = object()
+
+
+def _inside(values: object, part: str | int) -> object:
+    if isinstance(values, Mapping):
+        return values.get(part, _ABSENT)
+    if isinstance(values, (list, tuple)) and isinstance(part, int) and part < len(values):
+        return values[part]
+    return _ABSENT
+
+
+def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]) -> str:
+    kind = detail["type"]
+    context = {
+        name: f"{value:g}" if isinstance(value, float) else value for name, value in detail.get("ctx", {}).items()
+    }
+    if kind == "extra_forbidden":
+        return _no_such_key(str(path[-1]), _known_at(model, path[:-1]))
+    wanted = TYPES.get(next((name for name in TYPES if kind.startswith(f"{name}_")), ""))
+    if kind in WORDS:
+        text = WORDS[kind].format_map(context)
+    elif wanted:
+        text = f"must be {wanted}"
+    else:
+        text = detail["msg"][:1].lower() + detail["msg"][1:]
+    secret = bool(path) and str(path[-1]).lower().rpartition("_")[2] in SECRET_WORDS
+    return text if kind == "missing" or secret or not path else f"{text} (got {_shown(detail['input'])})"
+
+
+def _merge(texts: list[str]) -> str:
+    """One complaint for one key: a union complains once for each of its members."""
+    texts = list(dict.fromkeys(texts))
+    if len(texts) == 1 or not all(text.startswith("must be ") and " (got " in text for text in texts):
+        return "; ".join(texts)
+    wishes = [text.removeprefix("must be ").rpartition(" (got ")[0] for text in texts]
+    return f"must be {' or '.join(wishes)} (got {texts[0].rpartition(' (got ')[2]}"
+
+
+def _no_such_key(key: str, known: Iterable[str]) -> str:
+    guess = nearest(key, known)
+    return f'no such key; did you mean "{guess}"?' if guess else "no such key"
+
+
+def _known_at(model: type[BaseModel], path: list[str | int]) -> set[str]:
+    """The keys of the models that may stand at `path`: fields lead to models directly, in lists, tables and unions."""
+    models = [model]
+    for part in path:
+        if isinstance(part, int):
+            continue
+        fields = [field for one in models for name, field in one.model_fields.items() if part in (name, field.alias)]
+        if fields:  # else it is a key of a table: its models are those of the table
+            models = [inner for field in fields for inner in _models_in(field.annotation)]
+    return {key for one in models for key in _keys(one)}
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    if is_model(annotation):
+        return [annotation]
+    return [model for inner in get_args(annotation) for model in _models_in(inner)]
+
+
+def _shown(value: object) -> str:
+    """A value as it would stand in a settings file, short."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,77 @@
+"""A policy that chooses at random among what can be done: the floor that anything else must beat.
+
+The one rule: it draws valid calls from the actions' JSON schemas, seeded by the task, so one seed gives one episode.
+
+    agentfw run inbox --policy random
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from agentfw import Settings
+from agentfw.environment import Action
+from agentfw.episode import Intervention
+from agentfw.policy import Generation, Policy, Request
+from agentfw.seeds import Seeds
+from pydantic import Field
+
+__all__ = ["RandomPolicy", "RandomSettings"]
+
+_WORDS = ("yes", "no", "later", "now", "please", "thanks")
+
+
+class RandomSettings(Settings):
+    idle: float = Field(0.0, ge=0, le=1, description="How often to do nothing at all.")
+    tokens: int = Field(1, ge=0, description="How many tokens each answer counts for.")
+
+
+class RandomPolicy(Policy):
+    """Draws one action and its arguments."""
+
+    def __init__(self, settings: RandomSettings | None = None) -> None:
+        self.settings = settings or RandomSettings()
+        self._generators: dict[tuple[str, int], random.Random] = {}
+
+    async def generate(self, request: Request) -> Generation:
+        key = (request.task.id, request.task.seed)
+        # A first turn starts the generator anew: an episode that is run a second time is the same episode.
+        if key not in self._generators or len(request.messages) <= 2:
+            self._generators[key] = Seeds(request.task.seed).random("random policy", request.task.sample)
+        generator = self._generators[key]
+        calls: tuple[Intervention, ...] = ()
+        if request.actions and generator.random() >= self.settings.idle:
+            action = generator.choice(sorted(request.actions, key=lambda action: action.name))
+            calls = (Intervention(action.name, _arguments(action, generator)),)
+        return Generation(calls=calls, count=self.settings.tokens, version="random")
+
+
+def _arguments(action: Action, generator: random.Random) -> dict[str, Any]:
+    required = set(action.parameters.get("required", ()))
+    return {
+        name: _value(schema, generator)
+        for name, schema in action.parameters.get("properties", {}).items()
+        if name in required or generator.random() < 0.5
+    }
+
+
+def _value(schema: Mapping[str, Any], generator: random.Random) -> Any:
+    """Something that fits a JSON schema; what the schema leaves open is drawn from a small range."""
+    if "enum" in schema:
+        return generator.choice(list(schema["enum"]))
+    if "anyOf" in schema:
+        return _value(generator.choice(list(schema["anyOf"])), generator)
+    kind = schema.get("type")
+    if kind == "integer":
+        low = int(schema.get("minimum", 0))
+        return generator.randint(low, int(schema.get("maximum", low + 9)))
+    if kind == "number":
+        low = float(schema.get("minimum", 0.0))
+        return generator.uniform(low, float(schema.get("maximum", low + 1.0)))
+    if kind == "boolean":
+        return generator.random() < 0.5
+    if kind == "array":
+        return [_value(schema.get("items", {}), generator) for _ in range(generator.randint(1, 3))]
+    return None if kind == "null" else generator.choice(_WORDS)

@@ -1,0 +1,89 @@
+"""A policy that follows a script: no model, no network, the same answers every time.
+
+The one rule: it reads the same moment that a model reads as messages, and what it answers is read back like a model's answer.
+So everything around it is the real thing.
+
+    agentfw run inbox --policy scripted
+    agentfw run inbox --policy scripted --set policy.rule=my_package.rules:triage
+    agentfw run inbox --policy scripted --set 'policy.replies=["{\\"name\\": \\"write\\"}"]'
+
+A rule is a function of the moment that gives interventions, or texts. With nothing set it follows the environment's own
+demonstration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterable
+
+from agentfw import Settings
+from agentfw.agent import Moment
+from agentfw.episode import Intervention
+from agentfw.errors import SettingsError
+from agentfw.policy import Generation, Policy, Request
+from pydantic import Field
+
+__all__ = ["ScriptedPolicy", "ScriptedSettings"]
+
+Rule = Callable[[Moment], Iterable[Intervention | str]]
+
+
+class ScriptedSettings(Settings):
+    rule: str = Field("", description="A function of the moment, as package.module:name; empty for the environment's own.")
+    replies: tuple[str, ...] = Field((), description="Texts to answer with, in order and then from the first again.")
+    tokens: int | None = Field(None, ge=0, description="How many tokens each answer counts for; counted where not set.")
+
+
+class ScriptedPolicy(Policy):
+    """Answers from a rule or a list."""
+
+    def __init__(self, settings: ScriptedSettings | None = None, *, rule: Rule | None = None) -> None:
+        self.settings = settings or ScriptedSettings()
+        if self.settings.rule and self.settings.replies:
+            raise SettingsError("policy.rule and policy.replies are both set", mend="leave one of them out")
+        self._rule = rule or (_load(self.settings.rule) if self.settings.rule else None)
+        self._given: dict[str, int] = {}
+
+    async def generate(self, request: Request) -> Generation:
+        texts: list[str] = []
+        calls: list[Intervention] = []
+        for answer in self._answers(request):
+            if isinstance(answer, str):
+                texts.append(answer)
+            else:
+                calls.append(answer)
+        text = "\n".join([*texts, *(_spoken(call) for call in calls)])
+        pieces = tuple(re.findall(r"\s*\S+|\s+\Z", text))
+        count = len(pieces) if self.settings.tokens is None else self.settings.tokens
+        return Generation(text, tuple(calls), count, pieces=pieces, version="script")
+
+    def _answers(self, request: Request) -> Iterable[Intervention | str]:
+        if self.settings.replies:
+            turn = self._given.get(request.task.id, 0)
+            self._given[request.task.id] = turn + 1
+            return [self.settings.replies[turn % len(self.settings.replies)]]
+        rule = self._rule or request.brief.demonstration
+        if rule is None:
+            raise SettingsError(
+                "this environment has no demonstration for the scripted policy to follow",
+                mend="set policy.rule=package.module:function or policy.replies, or take another --policy",
+            )
+        assert request.moment is not None
+        return rule(request.moment)
+
+
+def _spoken(call: Intervention) -> str:
+    return json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
+
+
+def _load(path: str) -> Rule:
+    module, colon, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name) if colon else None
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"policy.rule: can't load {path}: {error}", mend="write package.module:function") from None
+    if not callable(found):
+        raise SettingsError(f"policy.rule: {path} is no function", mend="write package.module:function")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,17 @@
+"""What the environment itself paid over the episode, as a score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentfw.episode import Episode
+from agentfw.scores import RewardModel, Score
+
+__all__ = ["Utility"]
+
+
+class Utility(RewardModel):
+    """One score an episode: the sum of its utilities."""
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return [Score(episode.id, "utility", episode.utility) for episode in group]

@@ -1,0 +1,439 @@
+"""Sixty-odd ways in which a plugin can be broken, each as real files on disk, each beside a plugin that is well.
+
+What holds for every one of them: the problem is a line that names the distribution and a mend, the other plugin goes
+on, and selecting the broken one is an error with exit code 3.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from agentfw.errors import DuplicateComponentError, MissingExtraError, PluginError, UnknownNameError
+from agentfw.host import Host, HostOptions
+
+MakePlugin = Callable[..., str]
+
+BROKEN = "agentfw-broken"
+WELL = "@hookimpl\ndef agentfw_tools(): return [Component('hammer', '{package}.tool:make', 'Hits nails')]\n"
+TOOL = "def make(): return 'a tool'\n"
+
+
+class Case(NamedTuple):
+    """A plugin, the state it ends in, and words of the line that a person reads."""
+
+    code: str
+    state: str
+    words: str
+    value: str = "{module}"
+
+
+def offers(*arguments: str) -> str:
+    """The code of a plugin that offers one tool."""
+    return f"@hookimpl\ndef agentfw_tools(): return [Component({', '.join(arguments)})]\n"
+
+
+def answers(answer: str) -> str:
+    return f"@hookimpl\ndef agentfw_tools(): return {answer}\n"
+
+
+def spec(arguments: str) -> str:
+    return f"@hookimpl\ndef agentfw_specs(): return [{arguments}]\n"
+
+
+CASES = {
+    "module that isn't installed": Case("import no_such_module", "failed", "No module named 'no_such_module'"),
+    "name that isn't in a module": Case("from json import nonsense", "failed", "cannot import name 'nonsense'"),
+    "syntax error": Case("def broken(:\n", "failed", "plugin.py, line 2"),
+    "exit at import": Case("import sys; sys.exit(0)", "failed", "tried to end Python"),
+    "exception at import": Case("1 / 0", "failed", "ZeroDivisionError: division by zero"),
+    "base exception at import": Case("raise GeneratorExit('odd')", "failed", "GeneratorExit: odd"),
+    "control characters in the error": Case("raise ValueError('a\\x1b[2J\\nb')", "failed", "ValueError: a[2J b"),
+    "newer API": Case("AGENTFW_PLUGIN_API = 2", "incompatible", "pip install --upgrade agentfw"),
+    "older API": Case("AGENTFW_PLUGIN_API = 0", "incompatible", f"pip install --upgrade {BROKEN}"),
+    "API that isn't a number": Case("AGENTFW_PLUGIN_API = '1'", "incompatible", "'1', which isn't a whole number"),
+    "entry point to a missing module": Case("", "failed", "gone.plugin, which isn't there", "gone.plugin"),
+    "entry point to a missing module of a package": Case("", "failed", "which isn't there", "{module}_gone"),
+    "entry point to a missing attribute": Case("", "failed", "has no attribute 'nothing'", "{module}:nothing"),
+    "entry point to None": Case("nothing = None", "failed", "which is None", "{module}:nothing"),
+    "entry point with an empty module": Case("", "failed", "can't be imported", ":name"),
+    "misspelt hook": Case(
+        "@hookimpl\ndef agentfw_memorys(): return []", "active", 'did its authors mean "agentfw_memories"?'
+    ),
+    "marked function that is no hook": Case(
+        "@hookimpl\ndef memories(): return []", "active", '"memories", which is no hook'
+    ),
+    "hook without a mark": Case("def agentfw_tools(): return []", "active", '"agentfw_tools" without @hookimpl'),
+    "misspelt hook without a mark": Case(
+        "def agentfw_memorys(): return []", "active", 'did its authors mean the hook "agentfw_memories"?'
+    ),
+    "no hook at all": Case("", "active", "implements no hook"),
+    "hook with wrong arguments": Case(
+        "@hookimpl\ndef agentfw_turn(run, trun): pass", "failed", "{'trun'} are declared in the hookimpl"
+    ),
+    "registration hook with an argument": Case(
+        "@hookimpl\ndef agentfw_tools(run): return []", "failed", "wrong arguments"
+    ),
+    "hook that is a coroutine": Case(
+        "@hookimpl\nasync def agentfw_turn(run): pass", "failed", "isn't a plain function"
+    ),
+    "hook that is a generator": Case("@hookimpl\ndef agentfw_tools(): yield 1", "failed", "isn't a plain function"),
+    "hook that is a wrapper": Case(
+        "@hookimpl(wrapper=True)\ndef agentfw_updated(): return (yield)", "failed", "isn't a plain function"
+    ),
+    "hook that raises": Case(
+        "@hookimpl\ndef agentfw_tools(): raise KeyError('x')", "failed", "agentfw_tools raised KeyError"
+    ),
+    "hook that ends Python": Case("@hookimpl\ndef agentfw_tools(): raise SystemExit", "failed", "raised SystemExit"),
+    "hook that returns None": Case(answers("None"), "failed", "returned None, not a list"),
+    "hook that returns a string": Case(answers("'saw'"), "failed", "an object of type str, not a list"),
+    "hook that returns one component": Case(
+        answers("Component('a', 'b:c', '')"), "failed", "one Component, not a list"
+    ),
+    "hook that returns a live object": Case(answers("[object()]"), "failed", "an object of type object in it"),
+    "hook that returns a class": Case(answers("[dict]"), "failed", "a class (dict) in it"),
+    "factory without a colon": Case(offers("'saw'", "'package.Saw'", "'Saws'"), "failed", "the factory 'package.Saw'"),
+    "factory that is the thing itself": Case(offers("'saw'", "dict", "'Saws'"), "failed", "the factory <class 'dict'>"),
+    "component name with a space": Case(offers("'my saw'", "'a:B'", "'Saws'"), "failed", "the name 'my saw'"),
+    "component name in capitals": Case(offers("'Saw'", "'a:B'", "'Saws'"), "failed", "the name 'Saw'"),
+    "empty component name": Case(offers("''", "'a:B'", "'Saws'"), "failed", "the name ''"),
+    "settings without a colon": Case(offers("'saw'", "'a:B'", "''", "settings='a.B'"), "failed", "the settings 'a.B'"),
+    "summary that isn't text": Case(offers("'saw'", "'a:B'", "None"), "failed", "isn't text"),
+    "needs that is one string": Case(
+        offers("'saw'", "'a:B'", "''", "extra='x'", "needs=('torch')"), "failed", "isn't a tuple of module names"
+    ),
+    "needs without an extra": Case(offers("'saw'", "'a:B'", "''", "needs=('torch',)"), "failed", "needs but no extra"),
+    "one name twice": Case(answers("[Component('saw', 'a:B', '')] * 2"), "failed", 'the name "saw" twice'),
+    "spec that is a path": Case(spec("__file__"), "failed", "not NamedSpec"),
+    "spec with a bad name": Case(spec("NamedSpec('My Spec', __file__, '')"), "failed", "the spec name 'My Spec'"),
+    "spec with a relative path": Case(spec("NamedSpec('mine', 'mine.toml', '')"), "failed", "isn't an absolute path"),
+    "spec that isn't there": Case(spec("NamedSpec('mine', '/no/such/file', '')"), "failed", "absolute path of a file"),
+    "object whose attributes raise": Case(
+        "class Plugin:\n    def __getattr__(self, name): raise RuntimeError('no ' + name)\nplugin = Plugin()",
+        "failed",
+        "RuntimeError: no AGENTFW_PLUGIN_API",
+        "{module}:plugin",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_broken_plugin_is_a_line_until_it_is_selected(make_plugin: MakePlugin, case: Case) -> None:
+    make_plugin(BROKEN, case.code, name="broken", value=case.value)
+    make_plugin("agentfw-well", WELL, files={"tool.py": TOOL})
+
+    host = Host.load()
+
+    broken, well = host.plugins
+    assert (broken.distribution, broken.state, well.state) == (BROKEN, case.state, "active")
+    (note,) = host.notes
+    assert note.isprintable()
+    assert f"{BROKEN} 1.0.0" in note
+    assert case.words in note
+    assert "pip install" in note or "--no-plugin broken" in note
+    assert host.create("tool", "hammer", {}) == "a tool"
+    with pytest.raises(PluginError) as caught:
+        host.select_distribution(BROKEN)
+    assert caught.value.exit_code == 3
+    assert BROKEN in caught.value.message
+    assert caught.value.mend
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_any_problem_is_an_error_where_plugins_are_strict(make_plugin: MakePlugin, case: Case) -> None:
+    make_plugin(BROKEN, case.code, name="broken", value=case.value)
+
+    with pytest.raises(PluginError, match=BROKEN):
+        Host.load(HostOptions(strict=True))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_name_that_nobody_offers_leads_to_the_broken_plugin(make_plugin: MakePlugin, case: Case) -> None:
+    make_plugin(BROKEN, case.code, name="broken", value=case.value)
+
+    with pytest.raises(UnknownNameError) as caught:
+        Host.load().find("tool", "anvil")
+
+    assert BROKEN in caught.value.mend
+
+
+def test_what_a_failed_plugin_offered_besides_says_why_it_is_gone(make_plugin: MakePlugin) -> None:
+    make_plugin(BROKEN, WELL + "@hookimpl\ndef agentfw_memories(): raise ValueError('no')")
+
+    host = Host.load()
+
+    assert host.components() == []
+    with pytest.raises(PluginError, match=f"{BROKEN} .* agentfw_memories raised ValueError: no") as caught:
+        host.create("tool", "hammer", {})
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_failed_plugin_does_not_watch(make_plugin: MakePlugin) -> None:
+    module = make_plugin(BROKEN, answers("None") + "seen = []\n@hookimpl\ndef agentfw_updated(version): seen.append(1)")
+
+    Host.load().call("agentfw_updated", run=None, version="v1", metrics={})
+
+    assert sys.modules[module].seen == []
+
+
+@pytest.mark.parametrize("content", ["[agentfw]\nbroken\n", "[agentfw\n", b"[agentfw]\n\xff = x\n"])
+def test_malformed_entry_points(make_plugin: MakePlugin, content: str | bytes) -> None:
+    make_plugin(BROKEN, entry_points=content)
+    make_plugin("agentfw-well", WELL)
+
+    host = Host.load()
+
+    (note,) = host.notes
+    assert "entry_points.txt" in note
+    assert f"pip install --force-reinstall {BROKEN}" in note
+    assert [offer.component.name for offer in host.components()] == ["hammer"]
+    with pytest.raises(PluginError, match=r"entry_points\.txt"):
+        host.select_distribution(BROKEN)
+    assert Host.load(HostOptions(blocked=(BROKEN,))).notes == []
+
+
+def test_one_component_name_in_two_plugins(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-one", WELL + "@hookimpl\ndef agentfw_memories(): return [Component('notes', 'a:B', '')]")
+    make_plugin("agentfw-two", WELL)
+
+    host = Host.load()
+
+    (note,) = host.notes
+    assert 'tool "hammer" is offered twice' in note
+    assert host.find("memory", "notes").record.distribution == "agentfw-one"
+    for select in (host.find, lambda kind, name: host.create(kind, name, {})):
+        with pytest.raises(DuplicateComponentError) as caught:
+            select("tool", "hammer")
+        assert caught.value.exit_code == 3
+        assert "agentfw-one 1.0.0" in caught.value.message
+        assert "agentfw-two 1.0.0" in caught.value.message
+        assert caught.value.mend == "leave one out with --no-plugin agentfw-one or --no-plugin agentfw-two"
+    assert Host.load(HostOptions(blocked=("agentfw-two",))).find("tool", "hammer").record.distribution == "agentfw-one"
+    with pytest.raises(PluginError, match="offered twice"):
+        Host.load(HostOptions(strict=True))
+
+
+def test_one_entry_point_name_in_two_distributions(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-one", offers("'saw'", "'a:B'", "''"), name="tools")
+    make_plugin("agentfw-two", offers("'file'", "'a:B'", "''"), name="tools")
+
+    host = Host.load()
+
+    (note,) = host.notes
+    assert 'plugin "tools" is offered twice' in note
+    assert [offer.component.name for offer in host.components()] == ["file", "saw"]
+    assert len(host.select_distribution("agentfw-one")) == 1
+    with pytest.raises(DuplicateComponentError, match=r"agentfw-one 1\.0\.0 and .* agentfw-two 1\.0\.0"):
+        host.select_distribution("tools")
+
+
+def test_two_entry_points_to_one_module(make_plugin: MakePlugin) -> None:
+    module = make_plugin("agentfw-one", WELL)
+    make_plugin("agentfw-two", value=module)
+
+    host = Host.load()
+
+    assert [record.state for record in host.plugins] == ["active", "failed"]
+    assert "agentfw-two" in host.notes[0]
+    assert [offer.record.distribution for offer in host.components()] == ["agentfw-one"]
+
+
+def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str]) -> None:
+    make_plugin("agentfw-slow", f"import time; time.sleep(0.4)\n{WELL}", name="slow")
+    make_plugin("agentfw-well", offers("'saw'", "'a:B'", "''"))
+
+    started = time.perf_counter()
+    host = Host.load(HostOptions(slow_import_seconds=0.05))
+
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; leave it out with --no-plugin slow"]
+    slow = host.plugins[0]
+    assert 0.4 <= slow.seconds <= time.perf_counter() - started
+    assert slow.state == "active"
+    assert len(host.select_distribution("agentfw-slow")) == 1
+
+
+def test_an_import_of_more_than_a_second_is_noted(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-slow", f"import time; time.sleep(1.05)\n{WELL}", name="slow")
+
+    host = Host.load(HostOptions(strict=True))  # slow isn't wrong
+
+    (note,) = host.notes
+    assert note.startswith("plugin slow of agentfw-slow 1.0.0 took 1.")
+    assert "--no-plugin slow" in note
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["print('hello')", "import sys; sys.stdout.write('hello')", "import os, sys; sys.stdout.buffer.write(b'hello')"],
+)
+def test_what_an_import_prints_stays_out_of_our_data(
+    make_plugin: MakePlugin, capfd: pytest.CaptureFixture[str], statement: str
+) -> None:
+    make_plugin("agentfw-chatty", f"{statement}\n{WELL}", files={"tool.py": f"{statement}\n{TOOL}"}, name="chatty")
+    stdout = sys.stdout
+
+    host = Host.load()
+    host.create("tool", "hammer", {})
+
+    assert sys.stdout is stdout
+    sys.stderr.flush()
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("hello") == 2
+
+
+def test_a_chatty_import_is_noted(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-chatty", f"print('hello')\n{WELL}", name="chatty")
+
+    (note,) = Host.load().notes
+
+    assert note.startswith("plugin chatty of agentfw-chatty 1.0.0 printed to stdout")
+    assert "--no-plugin chatty" in note
+
+
+def component(code: str, **fields: object) -> tuple[str, dict[str, str]]:
+    """A plugin whose tool "saw" is broken in a way that shows only when it is made."""
+    extra = "".join(f", {key}={value!r}" for key, value in fields.items())
+    plugin = f"@hookimpl\ndef agentfw_tools(): return [Component('saw', '{{package}}.saw:Saw', 'Saws'{extra})]\n"
+    return plugin, {"saw.py": code}
+
+
+MODEL = "from agentfw import Settings\nclass SawSettings(Settings):\n    teeth: int = 3\n"
+MAKES = {
+    "module of the factory is missing": (component("", settings="")[0], {}, "No module named"),
+    "factory is missing": (*component(""), "has no attribute 'Saw'"),
+    "factory can't be called": (*component("Saw = 3"), "can't be called"),
+    "factory raises": (*component("def Saw(): raise RuntimeError('blunt')"), "RuntimeError: blunt"),
+    "factory ends Python": (*component("def Saw(): raise SystemExit(0)"), "SystemExit"),
+    "factory's module raises": (*component("1 / 0"), "ZeroDivisionError"),
+    "factory's module has a syntax error": (*component("def Saw(:"), "saw.py, line 1"),
+    "factory lacks a module and names no extra": (*component("import no_such_module"), "No module named"),
+    "factory takes other arguments": (*component("def Saw(a, b): pass"), "missing 2 required positional arguments"),
+    "settings model is missing": (*component(MODEL, settings="{package}.saw:Nothing"), "has no attribute 'Nothing'"),
+    "settings module is missing": (*component(MODEL, settings="{package}.gone:SawSettings"), "No module named"),
+    "settings aren't a model": (
+        *component("class Plain: pass", settings="{package}.saw:Plain"),
+        "isn't a pydantic model",
+    ),
+    "settings' validator breaks": (
+        *component(
+            "from pydantic import model_validator\n"
+            + MODEL
+            + "    @model_validator(mode='before')\n    def check(cls, values): return values['x']['y']\n",
+            settings="{package}.saw:SawSettings",
+        ),
+        "can't check its settings: KeyError",
+    ),
+    "module of its own is missing, whatever the extra": (
+        *component("from {package} import gone", extra="steel"),
+        "cannot import name 'gone'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "files", "words"), MAKES.values(), ids=MAKES)
+def test_a_component_that_cannot_be_made(make_plugin: MakePlugin, code: str, files: dict[str, str], words: str) -> None:
+    make_plugin(BROKEN, code, files=files)
+    make_plugin("agentfw-well", WELL, files={"tool.py": TOOL})
+    host = Host.load()
+
+    assert host.notes == []  # nothing was imported yet, so nothing is known to be wrong
+    assert host.create("tool", "hammer", {}) == "a tool"
+    with pytest.raises(PluginError) as caught:
+        host.create("tool", "saw", {})
+    assert type(caught.value) is PluginError
+    assert caught.value.exit_code == 3
+    assert f'tool "saw" of {BROKEN} 1.0.0' in caught.value.message
+    assert words in caught.value.message
+    assert BROKEN in caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("code", "needs"),
+    [("def Saw(): pass", ("no_such_module",)), ("import no_such_module", ()), ("def Saw(): import no_such_module", ())],
+)
+def test_a_missing_extra_is_named(make_plugin: MakePlugin, code: str, needs: tuple[str, ...]) -> None:
+    plugin, files = component(code, extra="steel", needs=needs)
+    make_plugin(BROKEN, plugin, files=files)
+
+    with pytest.raises(MissingExtraError) as caught:
+        Host.load().create("tool", "saw", {})
+
+    assert caught.value.exit_code == 3
+    assert "no_such_module" in caught.value.message
+    assert caught.value.mend == f'pip install "{BROKEN}[steel]"'
+
+
+def test_an_error_that_a_factory_raises_on_purpose_is_left_alone(make_plugin: MakePlugin) -> None:
+    plugin, files = component(
+        "from agentfw import StorageError\ndef Saw(): raise StorageError('disk', mend='more disk')"
+    )
+    make_plugin(BROKEN, plugin, files=files)
+
+    with pytest.raises(Exception, match=r"^disk$") as caught:
+        Host.load().create("tool", "saw", {})
+
+    assert type(caught.value).__name__ == "StorageError"
+
+
+WATCHER = """
+calls = []
+
+@hookimpl
+def agentfw_turn(turn):
+    calls.append(turn)
+    {action}
+
+@hookimpl
+def agentfw_updated(version): calls.append(version)
+"""
+
+
+@pytest.mark.parametrize("action", ["raise ValueError('odd')", "raise SystemExit(1)"])
+def test_an_observer_that_raises_is_noted_once_and_left_alone(make_plugin: MakePlugin, action: str) -> None:
+    broken = make_plugin(BROKEN, WATCHER.replace("{action}", action), name="broken")
+    well = make_plugin("agentfw-well", WATCHER.replace("{action}", "pass"))
+    host = Host.load()
+
+    for turn in (1, 2):
+        host.call("agentfw_turn", run=None, episode_id="e1", turn=turn)
+    host.call("agentfw_updated", run=None, version="v1", metrics={})
+
+    assert sys.modules[broken].calls == [1]
+    assert sys.modules[well].calls == [1, 2, "v1"]
+    (note,) = host.notes
+    assert f"{BROKEN} 1.0.0 raised" in note
+    assert "--no-plugin broken" in note
+
+
+def test_an_observer_that_raises_breaks_a_strict_run(make_plugin: MakePlugin) -> None:
+    make_plugin(BROKEN, WATCHER.replace("{action}", "raise ValueError('odd')"))
+    host = Host.load(HostOptions(strict=True))
+
+    with pytest.raises(PluginError, match=BROKEN):
+        host.call("agentfw_turn", run=None, episode_id="e1", turn=1)
+
+
+@pytest.mark.parametrize("code", ["raise KeyboardInterrupt", "@hookimpl\ndef agentfw_tools(): raise KeyboardInterrupt"])
+def test_an_interrupt_is_never_taken_for_a_broken_plugin(make_plugin: MakePlugin, code: str) -> None:
+    make_plugin(BROKEN, code)
+
+    with pytest.raises(KeyboardInterrupt):
+        Host.load()
+
+
+def test_a_hook_of_a_newer_agentfw_may_be_marked_optional(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-well", f"{WELL}@hookimpl(optionalhook=True)\ndef agentfw_dreams(): return []\n")
+
+    assert Host.load().notes == []
+
+
+def test_helpers_that_are_called_like_nothing_of_ours_are_left_alone(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-well", f"{WELL}def agentfw_zzz(): pass\nfrom agentfw.hookspecs import agentfw_memories\n")
+
+    assert Host.load().notes == []

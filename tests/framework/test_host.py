@@ -1,0 +1,390 @@
+"""What a user of the host relies on while all plugins are well; test_broken_plugins.py has the others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import agentfw
+from agentfw.errors import DuplicateComponentError, MissingExtraError, PluginError, SettingsError, UnknownNameError
+from agentfw.host import Host, HostOptions
+from agentfw.project import Pin, ProjectFile
+
+MakePlugin = Callable[..., str]
+
+NOTES = """
+@hookimpl
+def agentfw_memories():
+    return [
+        Component("notes", "{package}.heavy:Notes", "Keeps notes", settings="{package}.heavy:NotesSettings"),
+        Component("blank", "{package}.heavy:Blank", "Keeps nothing"),
+    ]
+
+@hookimpl
+def agentfw_tools():
+    return [Component("dice", "{package}.heavy:Blank", "Rolls dice")]
+"""
+HEAVY = """
+from agentfw import Settings
+
+class NotesSettings(Settings):
+    limit: int = 10
+
+class Notes:
+    def __init__(self, settings): self.limit = settings.limit
+
+class Blank:
+    pass
+"""
+
+
+def tool(name: str, **fields: object) -> str:
+    """The code of a plugin that offers one tool."""
+    extra = "".join(f", {key}={value!r}" for key, value in fields.items())
+    return f"@hookimpl\ndef agentfw_tools(): return [Component({name!r}, '{{package}}.heavy:Blank', 'Text'{extra})]\n"
+
+
+def project(*pins: Pin) -> ProjectFile:
+    return ProjectFile(Path("/somewhere/agentfw.toml"), pins, None, Path("/somewhere/runs"))
+
+
+def test_components_are_listed_without_importing_them(make_plugin: MakePlugin) -> None:
+    module = make_plugin("agentfw-notes", NOTES, files={"heavy.py": HEAVY})
+
+    host = Host.load()
+
+    assert [(offer.kind, offer.component.name) for offer in host.components()] == [
+        ("tool", "dice"),
+        ("memory", "blank"),
+        ("memory", "notes"),
+    ]
+    assert [offer.component.name for offer in host.components("memory")] == ["blank", "notes"]
+    assert host.find("memory", "notes").record.distribution == "agentfw-notes"
+    assert module.replace(".plugin", ".heavy") not in sys.modules
+    assert host.notes == []
+
+
+def test_create_checks_settings_and_makes_the_component(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-notes", NOTES, files={"heavy.py": HEAVY})
+    host = Host.load()
+
+    notes = host.create("memory", "notes", {"limit": 3})
+    blank = host.create("memory", "blank", {})
+
+    assert vars(notes) == {"limit": 3}
+    assert type(blank).__name__ == "Blank"
+    model = host.settings_model("memory", "notes")
+    assert model is not None
+    assert list(model.model_fields) == ["limit"]
+    assert host.settings_model("memory", "blank") is None
+
+
+def test_a_wrong_setting_is_a_settings_error_under_the_callers_name(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-notes", NOTES, files={"heavy.py": HEAVY})
+    host = Host.load()
+
+    with pytest.raises(SettingsError, match=r'^memory\.limt: no such key; did you mean "limit"\?$'):
+        host.create("memory", "notes", {"limt": 3})
+    with pytest.raises(SettingsError, match=r"^memory\.notes\.limit: must be a whole number"):
+        host.create("memory", "notes", {"limit": "x"}, where="memory.notes")
+    with pytest.raises(SettingsError, match="it has no settings"):
+        host.create("memory", "blank", {"limit": 3})
+
+
+def test_an_unknown_name_comes_with_the_nearest_and_the_right_kind(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-notes", NOTES, files={"heavy.py": HEAVY})
+    host = Host.load()
+
+    with pytest.raises(UnknownNameError, match='did you mean "notes"'):
+        host.find("memory", "note")
+    with pytest.raises(UnknownNameError) as caught:
+        host.find("memory", "dice")
+    assert '"dice" is of the kind tool' in caught.value.mend
+    with pytest.raises(UnknownNameError, match='did you mean "memory"'):
+        host.find("memry", "notes")
+    with pytest.raises(UnknownNameError, match='did you mean "memory"'):
+        host.components("memry")
+
+
+def test_two_hosts_know_nothing_of_each_other(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-notes", NOTES, files={"heavy.py": HEAVY})
+
+    first, second = Host.load(), Host.load(HostOptions(blocked=("agentfw-notes",)))
+
+    assert len(first.components()) == 3
+    assert second.components() == []
+
+
+def test_entry_points_may_be_given(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-notes", NOTES)
+
+    assert Host.load(entry_points=[]).plugins == []
+
+
+OBJECT = """
+class Plugin:
+    @hookimpl
+    def agentfw_tools(self):
+        return [Component("dice", "x:Dice", "Rolls dice")]
+
+plugin = Plugin()
+"""
+
+
+def test_an_object_of_a_module_may_be_the_plugin(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-dice", OBJECT, value="{module}:plugin")
+
+    assert [offer.component.name for offer in Host.load().components("tool")] == ["dice"]
+
+
+@pytest.mark.parametrize("name", ["noisy", "agentfw-noisy", "Agentfw_Noisy"])
+def test_a_blocked_plugin_is_never_imported(make_plugin: MakePlugin, name: str) -> None:
+    module = make_plugin("agentfw-noisy", "raise SystemExit(1)", name="noisy")
+    make_plugin("agentfw-dice", tool("dice"))
+
+    host = Host.load(HostOptions(blocked=(name,)))
+
+    assert module not in sys.modules
+    assert {record.distribution: record.state for record in host.plugins} == {
+        "agentfw-noisy": "blocked",
+        "agentfw-dice": "active",
+    }
+    assert host.notes == []
+    with pytest.raises(PluginError, match="is left out by --no-plugin"):
+        host.select_distribution("agentfw-noisy")
+
+
+def test_a_blocked_name_that_nobody_has_is_told(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-noisy", tool("noise"), name="noisy")
+
+    host = Host.load(HostOptions(blocked=("noisi",)))
+
+    assert host.notes == ['--no-plugin noisi: no such plugin; did you mean "noisy"?']
+
+
+@pytest.mark.parametrize(
+    ("variable", "active"),
+    [
+        ("1", []),
+        ("all", []),
+        ("dice", ["noisy"]),
+        ("agentfw-dice, noisy", []),
+        ("0", ["dice", "noisy"]),
+        ("", ["dice", "noisy"]),
+    ],
+)
+def test_the_environment_can_disable_plugins(
+    make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch, variable: str, active: list[str]
+) -> None:
+    make_plugin("agentfw-dice", tool("dice"), name="dice")
+    make_plugin("agentfw-noisy", tool("noise"), name="noisy")
+    monkeypatch.setenv("AGENTFW_DISABLE_PLUGINS", variable)
+
+    host = Host.load()
+
+    assert [record.name for record in host.plugins if record.state == "active"] == active
+
+
+def test_disabling_all_keeps_agentfws_own(make_plugin: MakePlugin, site: Path) -> None:
+    (site / "agentfw-0.1.0.dist-info").rmdir()
+    make_plugin("agentfw", tool("own"), version="0.1.0", name="builtin")
+    make_plugin("agentfw-dice", tool("dice"))
+
+    host = Host.load(HostOptions.from_environment(environment={"AGENTFW_DISABLE_PLUGINS": "1"}))
+
+    assert [offer.component.name for offer in host.components()] == ["own"]
+
+
+def test_an_allow_list_lets_nothing_else_in(make_plugin: MakePlugin, site: Path) -> None:
+    (site / "agentfw-0.1.0.dist-info").rmdir()
+    make_plugin("agentfw", tool("own"), version="0.1.0", name="builtin")
+    make_plugin("agentfw-dice", tool("dice"), version="1.2.0")
+    module = make_plugin("agentfw-noisy", tool("noise"))
+
+    host = Host.load(HostOptions(project=project(Pin("agentfw-dice", "1.2.0"))))
+
+    assert [offer.component.name for offer in host.components()] == ["dice", "own"]
+    assert module not in sys.modules
+    assert host.notes == []  # it was wished so
+    with pytest.raises(PluginError) as caught:
+        host.select_distribution("agentfw-noisy")
+    assert "isn't allowed by /somewhere/agentfw.toml" in caught.value.message
+    assert '"agentfw-noisy==1.0.0"' in caught.value.mend
+
+
+def test_a_pinned_plugin_in_another_version_is_refused_and_told(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-dice", tool("dice"), version="1.3.0")
+    options = HostOptions(project=project(Pin("agentfw-dice", "1.2.0")))
+
+    host = Host.load(options)
+
+    assert host.plugins[0].state == "refused"
+    (note,) = host.notes
+    assert "agentfw-dice 1.3.0" in note
+    assert 'pip install "agentfw-dice==1.2.0"' in note
+    with pytest.raises(PluginError, match=r"1\.2\.0"):
+        Host.load(options._replace(strict=True))
+
+
+def test_select_distribution(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-dice", tool("dice"), name="dice")
+    make_plugin("unrelated", entry_points="[console_scripts]\nunrelated = unrelated:main\n")
+    host = Host.load()
+
+    assert [record.name for record in host.select_distribution("Agentfw_Dice")] == ["dice"]
+    assert [record.distribution for record in host.select_distribution("dice")] == ["agentfw-dice"]
+    with pytest.raises(PluginError) as caught:
+        host.select_distribution("agentfw-dize")
+    assert 'did you mean "agentfw-dice"' in caught.value.message
+    assert caught.value.mend == "pip install agentfw-dize"
+    with pytest.raises(PluginError, match="installed, but it isn't an agentfw plugin"):
+        host.select_distribution("unrelated")
+
+
+def test_a_missing_extra_is_seen_without_importing_and_named_when_made(make_plugin: MakePlugin) -> None:
+    code = tool("dice", extra="fast", needs=("no_such_module_here",)) + (
+        "@hookimpl\ndef agentfw_memories():\n"
+        "    return [Component('notes', '{package}.heavy:Blank', 'Text', extra='fast', needs=('json', 'wave'))]\n"
+    )
+    make_plugin("agentfw-dice", code, files={"heavy.py": HEAVY})
+    host = Host.load()
+
+    assert host.missing_extra(host.find("tool", "dice")) == "fast"
+    assert host.missing_extra(host.find("memory", "notes")) == ""
+    assert type(host.create("memory", "notes", {})).__name__ == "Blank"
+    with pytest.raises(MissingExtraError) as caught:
+        host.create("tool", "dice", {})
+    assert "no_such_module_here" in caught.value.message
+    assert caught.value.mend == 'pip install "agentfw-dice[fast]"'
+
+
+def spec_code(name: str, path: Path) -> str:
+    return f"@hookimpl\ndef agentfw_specs(): return [NamedSpec({name!r}, {str(path)!r}, 'Text')]\n"
+
+
+def test_specs_of_plugins(make_plugin: MakePlugin, tmp_path: Path) -> None:
+    file = tmp_path / "default.toml"
+    file.touch()
+    make_plugin("agentfw-one", spec_code("default", file))
+    make_plugin("agentfw-two", spec_code("other", file))
+
+    host = Host.load()
+
+    assert list(host.specs()) == ["default", "other"]
+    assert host.find_spec("default").path == str(file)
+    with pytest.raises(UnknownNameError, match='did you mean "default"'):
+        host.find_spec("defualt")
+
+
+def test_two_plugins_with_one_spec_name(make_plugin: MakePlugin, tmp_path: Path) -> None:
+    file = tmp_path / "default.toml"
+    file.touch()
+    make_plugin("agentfw-one", spec_code("default", file))
+    make_plugin("agentfw-two", spec_code("default", file))
+
+    host = Host.load()
+
+    assert host.specs() == {}
+    assert len(host.notes) == 1
+    with pytest.raises(DuplicateComponentError) as caught:
+        host.find_spec("default")
+    assert "agentfw-one 1.0.0" in caught.value.message
+    assert "agentfw-two 1.0.0" in caught.value.message
+
+
+WATCHER = """
+seen = []
+
+@hookimpl
+def agentfw_updated(metrics, version):
+    print("not for stdout")
+    seen.append((version, metrics))
+"""
+
+
+def test_observers_get_the_arguments_they_name(make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str]) -> None:
+    module = make_plugin("agentfw-watch", WATCHER)
+    host = Host.load()
+
+    host.call("agentfw_updated", run=object(), version="v2", metrics={"loss": 0.5})
+    host.call("agentfw_run_finished", run=object(), summary={})
+
+    assert sys.modules[module].seen == [("v2", {"loss": 0.5})]
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "not for stdout" in captured.err
+
+
+def test_only_lifecycle_hooks_are_called_so(make_plugin: MakePlugin) -> None:
+    with pytest.raises(UnknownNameError, match='did you mean "agentfw_updated"'):
+        Host.load(entry_points=[]).call("agentfw_update")
+
+
+def test_tracing_prints_calls_with_arguments_and_answers(
+    make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_plugin(
+        "agentfw-dice", tool("dice") + "@hookimpl\ndef agentfw_updated(version): raise ValueError('no')", name="d"
+    )
+    monkeypatch.setenv("AGENTFW_TRACE_HOOKS", "1")
+
+    Host.load().call("agentfw_updated", run=object(), version="v" * 500, metrics={})
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("hook agentfw-dice:d agentfw_tools() -> [Component(name='dice'")
+    assert "version='vvvv" in second
+    assert second.endswith("-> raised ValueError: no")
+    assert len(second) < 600
+
+
+TWO_PLUGINS = """
+class Tool:
+    def __init__(self, name): self.name = name
+
+    @hookimpl
+    def agentfw_tools(self): return [Component(self.name, "x:Tool", "A tool")]
+
+one, two = Tool("hammer"), Tool("saw")
+"""
+
+
+def test_one_of_a_distributions_plugins_can_be_left_out(make_plugin: MakePlugin, site: Path) -> None:
+    module = make_plugin("agentfw-pair", TWO_PLUGINS)
+    file = site / "agentfw_pair-1.0.0.dist-info" / "entry_points.txt"
+    file.write_text(f"[agentfw]\none = {module}:one\ntwo = {module}:two\n", encoding="utf-8")
+
+    host = Host.load(HostOptions(blocked=("two",)))
+
+    assert [(record.name, record.state) for record in host.plugins] == [("one", "active"), ("two", "blocked")]
+    assert [offer.component.name for offer in host.components()] == ["hammer"]
+
+
+LIGHT = """
+import sys
+from agentfw import Component, hookimpl
+import agentfw.host
+agentfw.host.Host.load()
+print([m for m in ("pydantic", "numpy", "rich", "httpx", "torch", "importlib.metadata") if m in sys.modules])
+"""
+
+
+def test_writing_and_loading_a_plugin_loads_nothing_heavy(make_plugin: MakePlugin, site: Path) -> None:
+    make_plugin("agentfw-notes", NOTES, files={"heavy.py": HEAVY})
+    code = f"import sys; sys.path.insert(0, {str(site)!r})\n{LIGHT}"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    for name in agentfw.__all__:
+        assert getattr(agentfw, name) is not None
+    assert set(agentfw._HOME) == set(agentfw.__all__) - {"__version__"}
+    assert set(agentfw.__all__) <= set(dir(agentfw))
+    with pytest.raises(AttributeError):
+        agentfw.no_such_name  # noqa: B018
