@@ -74,7 +74,6 @@ def run(
 
 def _start(host: Host, environment: str | None, spec: Path | None) -> dict[str, Any]:
     """The plain values to begin with: the file that was given, what a plugin ships for this environment, or the default."""
-    from agentfw.errors import UsageError
     from agentfw.project import find_project
     from agentfw.runspec import read_spec
 
@@ -82,19 +81,14 @@ def _start(host: Host, environment: str | None, spec: Path | None) -> dict[str, 
         values = read_spec(spec)
     else:
         project = find_project()
-        shipped = host.specs()
         if environment is not None:
             host.find("environment", environment)
-        if environment is not None and environment in shipped:
-            values = read_spec(Path(shipped[environment].path))
+        if environment is not None and environment in host.specs():
+            values = read_spec(Path(host.find_spec(environment).path))
         elif project is not None and project.default is not None:
             values = read_spec(project.default)
-        elif "default" in shipped:
-            values = read_spec(Path(shipped["default"].path))
-        elif environment is None:
-            raise UsageError("there is no default to run", mend="name an environment, or give --spec FILE")
         else:
-            values = {}
+            values = read_spec(Path(host.find_spec("default").path))
     if environment is not None and _name(values.get("environment")) != environment:
         values["environment"] = environment
     return values

@@ -17,7 +17,7 @@ from typing import Any
 from .episode import Episode
 from .errors import UsageError
 from .journal import write_whole
-from .report import Canvas, Lane, Mark, Page, Series, Span, lanes_chart, line_chart
+from .report import Canvas, Lane, Mark, Number, Page, Series, Span, lanes_chart, line_chart
 from .run_folder import RunFolder
 from .statistics import bootstrap
 from .summary import columns, figures_of
@@ -199,11 +199,11 @@ def _headline(folder: RunFolder) -> str:
     return str(folder.about.get("headline", "utility"))
 
 
-def _extremes(records: Sequence[Mapping[str, Any]], name: str) -> tuple[float, float]:
+def _extremes(records: Sequence[Mapping[str, Any]], name: str) -> tuple[Number, Number]:
     values = columns(records)[name]
     return _short(min(values)), _short(max(values))
 
 
-def _short(value: float) -> float:
-    """Four figures are enough for a table."""
-    return float(f"{value:.4g}")
+def _short(value: float) -> Number:
+    """Three decimals; figures of different size stand in one column, so each keeps its own."""
+    return Number(value, f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}")

@@ -1,0 +1,213 @@
+"""`agentfw plugins`: what is installed, whether it keeps its promises, and how to begin one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentfw_cli.common import host_options, json_option, load_host
+from agentfw_cli.out import Out
+
+if TYPE_CHECKING:
+    from agentfw.host import Host, Registered
+
+__all__ = ["plugins"]
+
+
+@click.group()
+def plugins() -> None:
+    """List, show, check, make and install plugins."""
+
+
+@plugins.command("list")
+@click.option("--kind", metavar="KIND", help="Only components of this kind.")
+@host_options
+@json_option
+def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Everything that can be selected, and every plugin that can't be loaded."""
+    from agentfw.component import KINDS
+    from agentfw.errors import UnknownNameError
+
+    out = Out(json=as_json)
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("kind", kind, KINDS)
+    host = load_host(Out(quiet=True), blocked, strict)
+    rows = [_row(host, found) for found in host.components(kind)]
+    lost = [
+        {
+            "name": record.name,
+            "kind": "",
+            "distribution": record.distribution,
+            "version": record.version,
+            "state": record.state,
+            "missing_extra": "",
+            "summary": "; ".join(record.problem_lines()),
+        }
+        for record in host.plugins
+        if record.state != "active"
+    ]
+    if as_json:
+        out.data(rows + lost)
+        return
+    shown = [
+        [
+            row["kind"],
+            row["name"],
+            f"{row['distribution']} {row['version']}",
+            f"needs [{row['missing_extra']}]" if row["missing_extra"] else row["state"],
+            row["summary"],
+        ]
+        for row in rows + lost
+    ]
+    out.table(["kind", "name", "from", "state", "what it is"], shown)
+    for record in host.plugins:
+        if record.state == "active":
+            for line in record.problem_lines():
+                out.note(f"plugin: {line}")
+
+
+@plugins.command()
+@click.argument("name")
+@host_options
+@json_option
+def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """What component NAME is and how it can be set. KIND:NAME where several kinds have that name."""
+    out = Out(json=as_json)
+    host = load_host(out, blocked, strict)
+    facts = []
+    for found in _named(host, name):
+        missing = host.missing_extra(found)
+        model = None if missing else host.settings_model(found.kind, found.component.name)
+        settings = [
+            {
+                "key": key,
+                "default": "required" if field.is_required() else field.get_default(call_default_factory=True),
+                "description": field.description or "",
+            }
+            for key, field in (model.model_fields.items() if model else ())
+        ]
+        facts.append({**_row(host, found), "factory": found.component.factory, "settings": settings})
+    if as_json:
+        out.data(facts)
+        return
+    for fact in facts:
+        out.line(out.style(f"{fact['kind']} {fact['name']}", "bold") + f"   {fact['summary']}")
+        out.line(f"from {fact['distribution']} {fact['version']}, {fact['factory']}")
+        if fact["missing_extra"]:
+            out.line(f'not usable yet: pip install "{fact["distribution"]}[{fact["missing_extra"]}]"')
+        if fact["settings"]:
+            out.line()
+            rows = [[row["key"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
+            out.table(["setting", "default", "what it does"], rows)
+        out.line()
+
+
+@plugins.command()
+@click.argument("name")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting to check it with.")
+@host_options
+@json_option
+def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
+    """Whether component NAME keeps what its kind promises. Ends with 3 when it does not."""
+    from agentfw.settings import parse_assignments
+    from agentfw.testing import run_contract
+
+    out = Out(json=as_json)
+    host = load_host(out, blocked, strict)
+    settings = parse_assignments(assignments)
+    failed = False
+    report: list[dict[str, Any]] = []
+    for found in _named(host, name):
+        results = run_contract(host, found.kind, found.component.name, settings=settings)
+        failed = failed or not all(result.passed for result in results)
+        report += [
+            {
+                "kind": found.kind,
+                "name": found.component.name,
+                "check": result.name,
+                "promise": result.promise,
+                "passed": result.passed,
+                "detail": result.detail,
+                "seconds": round(result.seconds, 3),
+            }
+            for result in results
+        ]
+    if as_json:
+        out.data(report)
+    else:
+        for row in report:
+            mark = out.style("kept  ", "green") if row["passed"] else out.style("broken", "red", "bold")
+            out.line(f"{mark}  {row['promise']}")
+            if not row["passed"]:
+                out.line(f"        {row['detail']}")
+        kept = sum(row["passed"] for row in report)
+        out.line(f"\n{kept} of {len(report)} promises kept")
+    return 3 if failed else 0
+
+
+@plugins.command()
+@click.argument("name")
+@click.option("--kind", required=True, metavar="KIND", help="environment, policy, tool, memory, reward, optimizer, learner or tracker.")
+@click.option("--into", type=click.Path(path_type=Path), default=Path(), help="The folder to write it in (here).")
+@json_option
+def new(name: str, kind: str, into: Path, as_json: bool) -> None:
+    """Write a package NAME with a working component, its settings, its test and a README."""
+    from agentfw.scaffold import scaffold
+
+    out = Out(json=as_json)
+    files = [str(file) for file in scaffold(name, kind, into)]
+    if as_json:
+        out.data({"files": files})
+        return
+    for file in files:
+        out.line(file)
+    folder = into / name
+    out.note(f"next: pip install -e {folder}    agentfw plugins check {name}    open {folder}/README.md")
+
+
+@plugins.command()
+@click.argument("requirements", nargs=-1, required=True)
+def install(requirements: tuple[str, ...]) -> int:
+    """Install plugins into the environment that agentfw itself runs in. REQUIREMENTS are what pip takes."""
+    from agentfw.installing import install as install_them
+    from agentfw.installing import tool_environment_warning
+
+    out = Out()
+    warning = tool_environment_warning(requirements)
+    if warning:
+        out.note(warning)
+    return install_them(list(requirements), out.note)
+
+
+def _named(host: Host, name: str) -> list[Registered]:
+    """The components of one name, or the one that KIND:NAME says."""
+    from agentfw.component import KINDS
+    from agentfw.errors import UnknownNameError
+
+    kind, colon, rest = name.partition(":")
+    if colon:
+        if kind not in KINDS:
+            raise UnknownNameError("kind", kind, KINDS)
+        return [host.find(kind, rest)]
+    kinds = sorted({found.kind for found in host.components() if found.component.name == name})
+    if not kinds:
+        raise UnknownNameError("component", name, {found.component.name for found in host.components()})
+    return [host.find(kind, name) for kind in kinds]
+
+
+def _row(host: Host, found: Registered) -> dict[str, Any]:
+    return {
+        "name": found.component.name,
+        "kind": found.kind,
+        "distribution": found.record.distribution,
+        "version": found.record.version,
+        "state": found.record.state,
+        "missing_extra": host.missing_extra(found),
+        "summary": found.component.summary,
+    }
+
+
+def _plain(value: Any) -> str:
+    return "" if value in ("", None, (), [], {}) else str(value)

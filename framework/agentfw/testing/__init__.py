@@ -1,0 +1,38 @@
+"""What authors of plugins test with: a host of their own, and the promises that each kind of component keeps.
+
+The one rule: nothing here needs pytest to run, and nothing raises for a component that fails: a broken promise is a result
+that says which one and how. `agentfw plugins check` and a plugin's own tests use the same checks.
+
+    # tests/test_contract.py of a plugin: each promise is a test of its own
+    from agentfw.testing import contract_tests, made_by, fresh_host
+
+    test_notebook = contract_tests("memory", made_by(fresh_host("my_plugin.plugin"), "memory", "notebook"))
+
+Without pytest:
+
+    for result in run_contract(fresh_host("my_plugin.plugin"), "memory", "notebook"):
+        print("ok  " if result.passed else "FAIL", result.promise, result.detail)
+"""
+
+from __future__ import annotations
+
+from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject
+from .contracts import check_component, contract, contract_tests, made_by, run_contract
+from .hosts import fresh_host
+from .samples import sample_episode, sample_group
+
+__all__ = [
+    "BrokenPromise",
+    "CheckFunction",
+    "CheckResult",
+    "DoesNotApply",
+    "Subject",
+    "check_component",
+    "contract",
+    "contract_tests",
+    "fresh_host",
+    "made_by",
+    "run_contract",
+    "sample_episode",
+    "sample_group",
+]

@@ -1,0 +1,173 @@
+"""What a check is, and how one is run so that no component can raise through it or hang it.
+
+The one rule: a check is a plain function whose docstring's first sentence is the promise, in the words of somebody who uses
+the component. It ends quietly (kept), with `BrokenPromise` (broken, and how) or with `DoesNotApply` (nothing to be seen here).
+
+    async def recall_is_bounded(subject: Subject[Memory]) -> None:
+        '''It never brings up more than it was asked for.'''
+        memory = subject.make()
+        if len(await memory.recall(Query("tea", Task(0, 0), limit=1))) > 1:
+            raise BrokenPromise("asked for 1, it gave more")
+
+Each check runs in a thread of its own with a time limit: a component that never answers costs a person a minute, not the day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import os
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ..episode import Episode
+from ..errors import AgentfwError
+from ..plugin_record import describe
+
+__all__ = [
+    "BrokenPromise",
+    "CheckFunction",
+    "CheckResult",
+    "DoesNotApply",
+    "Subject",
+    "promise_of",
+    "require",
+    "run_check",
+    "working_folder",
+]
+
+Made = TypeVar("Made")
+
+
+class BrokenPromise(AssertionError):
+    """The component doesn't do what its kind promises; the text says how."""
+
+
+class DoesNotApply(Exception):
+    """There is nothing to check: the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject(Generic[Made]):
+    """What a check looks at."""
+
+    make: Callable[[], Made]
+    """A fresh component, each time."""
+    episodes: Sequence[Episode]
+    """Two groups of two episodes for one user, to learn from and to score; a plugin's own test may give better ones."""
+    folder: Path
+    """An empty folder that is gone after the check."""
+
+
+CheckFunction = Callable[[Subject[Any]], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What came of one check."""
+
+    name: str
+    promise: str
+    passed: bool
+    detail: str
+    """Why it failed or didn't apply; empty where there is nothing to say."""
+    seconds: float
+    skipped: bool = False
+    """True where the promise doesn't apply to this component; then it counts as passed."""
+    error: BaseException | None = field(default=None, compare=False, repr=False)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        names = ("name", "promise", "passed", "skipped", "detail", "seconds")
+        return {name: getattr(self, name) for name in names}
+
+
+def require(holds: object, how: str) -> None:
+    """Raise `BrokenPromise` unless it holds."""
+    if not holds:
+        raise BrokenPromise(how)
+
+
+def promise_of(check: CheckFunction) -> str:
+    """The first sentence of its docstring, on one line."""
+    text = " ".join((inspect.getdoc(check) or check.__name__).split("\n\n")[0].split())
+    return text.partition(". ")[0].rstrip(".") + "."
+
+
+@contextlib.contextmanager
+def working_folder(folder: Path) -> Iterator[Path]:
+    """Work in an empty folder: what a component writes to relative paths is gone afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield folder
+    finally:
+        os.chdir(before)
+
+
+def run_check(
+    check: CheckFunction, make: Callable[[], Any], *, episodes: Sequence[Episode], time_limit: float
+) -> CheckResult:
+    """Run one check to its end, or to the time limit."""
+    began = time.monotonic()
+    outcome: list[BaseException | None] = []
+    # On Windows a file that a component still has open can't be deleted; that is not what is being checked.
+    with tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True) as folder:
+        subject = Subject(make, episodes, Path(folder))
+        context = contextvars.copy_context()
+        thread = threading.Thread(
+            target=lambda: outcome.append(context.run(_guarded, check, subject)), name=check.__name__, daemon=True
+        )
+        thread.start()
+        thread.join(time_limit)
+    error = outcome[0] if outcome else BrokenPromise(f"it did not end within {time_limit:g} s")
+    skipped = isinstance(error, DoesNotApply)
+    return CheckResult(
+        name=check.__name__,
+        promise=promise_of(check),
+        passed=error is None or skipped,
+        detail="" if error is None else _detail(error),
+        seconds=round(time.monotonic() - began, 3),
+        skipped=skipped,
+        error=None if skipped else error,
+    )
+
+
+def _guarded(check: CheckFunction, subject: Subject[Any]) -> BaseException | None:
+    """What the check raised; SystemExit and the like included, because a plugin may raise anything."""
+    try:
+        answer = check(subject)
+        if inspect.isawaitable(answer):
+            asyncio.run(_waited(answer))
+    except BaseException as error:
+        return error
+    return None
+
+
+async def _waited(answer: Awaitable[None]) -> None:
+    await answer
+
+
+def _detail(error: BaseException) -> str:
+    if isinstance(error, (BrokenPromise, DoesNotApply)):
+        return str(error)
+    if isinstance(error, AgentfwError):
+        return f"{error.message}; {error.mend}" if error.mend else error.message
+    return f"raised {describe(error)}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the traceback that isn't agentfw's: where an author has to look."""
+    own = str(Path(__file__).parent.parent)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)]
+    frames = [frame for frame in frames if not frame.filename.startswith(os.path.dirname(os.__file__))] or frames
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -1,0 +1,131 @@
+"""The contract of each kind: which checks it has, and running them on a component.
+
+The one rule: whatever a component does, the answer is a list of results. What can't be made at all is one failed result.
+
+    results = run_contract(host, "environment", "inbox", {"rate": 0.5})
+    results = check_component("memory", Notebook)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..episode import Episode
+from ..errors import UnknownNameError
+from .checks import CheckFunction, CheckResult, Subject, require, run_check
+from .samples import sample_episodes
+
+if TYPE_CHECKING:
+    from ..host import Host
+
+__all__ = ["check_component", "contract", "contract_tests", "made_by", "run_contract"]
+
+TIME_LIMIT = 60.0
+"""Seconds for one check; a policy or a learner that loads a model of its own may be given more."""
+
+Factory = Callable[[], object]
+
+
+class _Contract(NamedTuple):
+    """Where a kind's checks are and what its components must be."""
+
+    module: str
+    checks: str
+    protocol: str
+
+
+_CONTRACTS = {
+    "environment": _Contract("environments", "ENVIRONMENT", "environment:Environment"),
+    "policy": _Contract("policies", "POLICY", "policy:Policy"),
+    "tool": _Contract("tools", "TOOL", "tool:Toolbox"),
+    "memory": _Contract("memories", "MEMORY", "memory:Memory"),
+    "reward": _Contract("rewards", "REWARD", "scores:RewardModel"),
+    "optimizer": _Contract("optimizers", "OPTIMIZER", "optimizer:Optimizer"),
+    "learner": _Contract("learners", "LEARNER", "learner:Learner"),
+    "tracker": _Contract("trackers", "TRACKER", "tracker:Tracker"),
+}
+
+
+def contract(kind: str) -> tuple[CheckFunction, ...]:
+    """The checks of a kind, in the order in which they are run."""
+    where = _of(kind)
+    found: Sequence[CheckFunction] = getattr(
+        importlib.import_module(f".{where.module}", __package__), where.checks
+    )
+    return (_can_be_made(kind), *found)
+
+
+def made_by(host: Host, kind: str, name: str, settings: Mapping[str, object] | None = None) -> Factory:
+    """A factory that makes the component as a run would: found by name, its settings checked."""
+    return lambda: host.create(kind, name, settings or {})
+
+
+def run_contract(
+    host: Host,
+    kind: str,
+    name: str,
+    settings: Mapping[str, object] | None = None,
+    *,
+    episodes: Sequence[Episode] | None = None,
+    time_limit: float = TIME_LIMIT,
+) -> list[CheckResult]:
+    """Check a component of a host. An unknown kind or name is an error; whatever the component does is a result."""
+    _of(kind)
+    host.find(kind, name)
+    return check_component(kind, made_by(host, kind, name, settings), episodes=episodes, time_limit=time_limit)
+
+
+def check_component(
+    kind: str, factory: Factory, *, episodes: Sequence[Episode] | None = None, time_limit: float = TIME_LIMIT
+) -> list[CheckResult]:
+    """Check what a factory makes."""
+    first, *others = contract(kind)
+    material = sample_episodes() if episodes is None else episodes
+    results = [run_check(first, factory, episodes=material, time_limit=time_limit)]
+    if results[0].passed:
+        results += [run_check(check, factory, episodes=material, time_limit=time_limit) for check in others]
+    return results
+
+
+def contract_tests(
+    kind: str, factory: Factory, *, episodes: Sequence[Episode] | None = None, time_limit: float = TIME_LIMIT
+) -> Callable[..., None]:
+    """A pytest test with one case for each check: `test_notebook = contract_tests("memory", Notebook)`."""
+    import pytest
+
+    material = sample_episodes() if episodes is None else episodes
+
+    @pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__) for check in contract(kind)])
+    def test_contract(check: CheckFunction) -> None:
+        result = run_check(check, factory, episodes=material, time_limit=time_limit)
+        if result.skipped:
+            pytest.skip(result.detail)
+        if not result.passed:
+            # Raised from the component's own error, so that pytest shows where it came from.
+            raise AssertionError(f"{result.promise}\n{result.detail}") from result.error
+
+    return test_contract
+
+
+def _of(kind: str) -> _Contract:
+    if kind not in _CONTRACTS:
+        raise UnknownNameError("kind", kind, _CONTRACTS)
+    return _CONTRACTS[kind]
+
+
+def _can_be_made(kind: str) -> CheckFunction:
+    """The check that every kind begins with."""
+    module, _, name = _CONTRACTS[kind].protocol.partition(":")
+
+    def can_be_made(subject: Subject[Any]) -> None:
+        protocol = getattr(importlib.import_module(f"..{module}", __package__), name)
+        made = subject.make()
+        require(
+            isinstance(made, protocol),
+            f"its factory makes a {type(made).__name__}, which doesn't derive from agentfw.{module}.{name}",
+        )
+
+    can_be_made.__doc__ = f"It can be made, and is a {name}."
+    return can_be_made

@@ -1,0 +1,60 @@
+"""A plugin host for tests: it holds what it is given and nothing else.
+
+The one rule: nothing of the machine gets in: no other plugin that happens to be installed, no environment variable, no
+agentfw.toml. A plugin with any problem is an error at once.
+
+    host = fresh_host("my_plugin.plugin")
+    notebook = host.create("memory", "notebook", {"limit": 3})
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from types import ModuleType
+
+from .. import metadata
+from ..host import GROUP, Host, HostOptions
+from ..metadata import EntryPoint, normalise
+from ..plugin_loading import OWN_DISTRIBUTION
+
+__all__ = ["fresh_host"]
+
+
+class _Given(EntryPoint):
+    """An entry point of something that is imported already."""
+
+    plugin: object
+
+    def load(self) -> object:
+        return self.plugin
+
+
+def fresh_host(*plugins: object, builtins: bool = False, strict: bool = True) -> Host:
+    """A host of these plugins: modules, names of modules, or any objects with hooks; and agentfw's own where wished.
+
+    strict: raise a PluginError for whatever is wrong with a plugin; without it the host notes it and goes on.
+    """
+    entry_points = [_entry_point(plugin, number) for number, plugin in enumerate(plugins)]
+    if builtins:
+        entry_points += [found for found in metadata.entry_points(GROUP) if found.distribution == OWN_DISTRIBUTION]
+    return Host.load(HostOptions(strict=strict), entry_points)
+
+
+def _entry_point(plugin: object, number: int) -> EntryPoint:
+    if isinstance(plugin, str):
+        name = plugin
+    elif isinstance(plugin, ModuleType):
+        name = plugin.__name__
+    else:
+        name = type(plugin).__name__
+    distribution = normalise(name.partition(":")[0].partition(".")[0]) or "plugin"
+    try:
+        version = importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        version = "0"
+    location = f"<given to fresh_host as number {number + 1}>"
+    if isinstance(plugin, str):
+        return EntryPoint(f"{distribution}-{number + 1}", name, GROUP, distribution, version, location)
+    given = _Given(f"{distribution}-{number + 1}", name, GROUP, distribution, version, location)
+    given.plugin = plugin
+    return given

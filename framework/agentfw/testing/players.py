@@ -1,0 +1,106 @@
+"""Playing an environment for a check: policies that act at random, do nothing, or call nonsense.
+
+The one rule: what is drawn comes from the task's seed and the order of the turns, so that one task is played one way, however
+many episodes are played beside it.
+
+    episode = await play(Inbox(), Task(0, seed=7), RandomCaller())
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from ..engagement import Engagement
+from ..environment import Environment
+from ..episode import Call, Episode, Task
+from ..interfaces import Interface
+from ..policy import Generation, Policy, Request
+from ..policy_agent import PolicyAgent
+from ..seeds import Seeds
+from .schemas import drawn, junk, unfitting
+
+__all__ = ["MOST_TURNS", "Caller", "Nonsense", "RandomCaller", "Silent", "play"]
+
+MOST_TURNS = 150
+
+
+class Caller(Policy):
+    """What these policies have in common: a generator for each episode, and one token an answer."""
+
+    def __init__(self) -> None:
+        self._generators: dict[tuple[str, int], random.Random] = {}
+
+    async def generate(self, request: Request) -> Generation:
+        key = (request.task.id, request.task.seed)
+        if key not in self._generators:
+            self._generators[key] = Seeds(request.task.seed).random("player", request.task.sample)
+        # Let other episodes come in between, as a policy that has to be waited for does.
+        await asyncio.sleep(0)
+        return Generation(calls=tuple(self.calls(request, self._generators[key])), count=1, version="check")
+
+    def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
+        raise NotImplementedError
+
+
+class RandomCaller(Caller):
+    """One call that fits its schema; now and then none."""
+
+    def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
+        if not request.actions or generator.random() < 0.1:
+            return ()
+        action = generator.choice(sorted(request.actions, key=lambda action: action.name))
+        return (Call(action.name, drawn(action.parameters, generator)),)
+
+
+class Silent(Caller):
+    """Never does anything."""
+
+    def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
+        return ()
+
+
+class Nonsense(Caller):
+    """Calls that can't be carried out, calls that may be anything, and among them one that fits so that things go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.impossible: dict[str, str] = {}
+        """The id of each call that must be refused, and why."""
+        self._made = 0
+
+    def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
+        made = [self._impossible(f"no_such_{generator.randint(0, 9)}", {}, "there is no such action")]
+        for action in sorted(request.actions, key=lambda action: action.name):
+            wrong = list(unfitting(action.parameters))
+            if wrong:
+                made.append(self._impossible(action.name, *generator.choice(wrong)))
+            made.append(self._numbered(action.name, junk(action.parameters, generator)))
+        generator.shuffle(made)
+        if request.actions:
+            action = generator.choice(sorted(request.actions, key=lambda action: action.name))
+            made.append(self._numbered(action.name, drawn(action.parameters, generator)))
+        return made
+
+    def _impossible(self, name: str, arguments: dict[str, object], why: str) -> Call:
+        call = self._numbered(name, arguments)
+        self.impossible[call.id] = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())}): {why}"
+        return call
+
+    def _numbered(self, name: str, arguments: dict[str, object]) -> Call:
+        self._made += 1
+        return Call(name, arguments, f"check-{self._made}")
+
+
+async def play(
+    environment: Environment,
+    task: Task,
+    policy: Policy,
+    interface: Interface | None = None,
+    *,
+    most_turns: int = MOST_TURNS,
+) -> Episode:
+    """One episode, played to its end or to so many turns."""
+    agent = PolicyAgent(policy, window=4)
+    return await Engagement(environment, agent, interface, max_turns=most_turns).run(task)

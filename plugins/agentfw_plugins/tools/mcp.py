@@ -1,0 +1,188 @@
+"""The tools of any MCP server: one that is started here and spoken to over its pipes, or one at a URL.
+
+The one rule: a call that may have been carried out is never made twice. A server that is found dead before a call is started
+anew, once, and then called; one that dies during a call leaves an observation that says so.
+
+    agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
+    agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
+
+Nothing is started without `open`, and after `close` no process is left. What the server writes to its stderr is not shown;
+its last lines are part of the error when it fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from agentfw import Settings
+from agentfw.environment import Action
+from agentfw.errors import AgentfwError, InterventionRefused, MissingExtraError, UnknownNameError
+from agentfw.tool import Tool, Toolbox
+
+from .mcp_link import Link, Lost
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as Listed
+
+__all__ = ["MCPSettings", "MCPToolbox"]
+
+
+class MCPSettings(Settings):
+    command: str = Field("", description="The program that is the server, when it is to be started here.")
+    args: tuple[str, ...] = Field((), description="What the program is started with.")
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of the program; it has PATH, HOME and the like anyway."
+    )
+    pass_env: tuple[str, ...] = Field(
+        (), description="Environment variables to hand on by name: a secret in env would end up in the run's folder."
+    )
+    url: str = Field("", description="Where the server is, when it runs already and speaks streamable HTTP.")
+    token_env: str = Field("", description="The environment variable with the bearer token that the URL wants.")
+    timeout: float = Field(60.0, gt=0, description="Seconds for one call, so that a slow tool can't stop an episode.")
+    connect_deadline: float = Field(30.0, gt=0, description="Seconds for the server to start and to list its tools.")
+    only: tuple[str, ...] = Field(
+        (), description="Which of its tools to offer: few are easier to choose from than many."
+    )
+    prefix: str = Field("", description="Put before the tools' names, to tell two servers' tools of one name apart.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> MCPSettings:
+        if bool(self.command) == bool(self.url):
+            raise ValueError("either command or url must be set, and not both")
+        if self.url and urlsplit(self.url).scheme not in ("http", "https"):
+            raise ValueError("url must begin with http:// or https://")
+        return self
+
+    @property
+    def server(self) -> str:
+        """How errors call the server."""
+        return self.url or shlex.join([self.command, *self.args])
+
+    def handed_on(self) -> dict[str, str]:
+        """The values of the variables that `pass_env` and `token_env` name."""
+        names = [*self.pass_env, *([self.token_env] if self.token_env else [])]
+        if missing := [name for name in names if not os.environ.get(name)]:
+            raise AgentfwError(
+                f"the MCP server {self.server} needs the environment variable {', '.join(missing)}",
+                mend=f"export {missing[0]}=...",
+            )
+        return {name: os.environ[name] for name in names}
+
+
+class MCPToolbox(Toolbox):
+    """The tools of one MCP server."""
+
+    def __init__(self, settings: MCPSettings) -> None:
+        try:
+            import mcp  # noqa: F401  # told when the toolbox is made, before any work starts
+        except ImportError as error:
+            raise MissingExtraError("the tool mcp", "web", module=error.name or "") from error
+        self.settings = settings
+        self._link: Link | None = None
+        self._open = False
+
+    async def open(self) -> Sequence[Tool]:
+        self._open = True
+        wanted = self.settings.only
+        try:
+            listed = await (await self._living()).ready()
+            known = [tool.name for tool in listed]
+            for name in wanted:
+                if name not in known:
+                    raise UnknownNameError(f"tool of {self.settings.server}", name, known)
+        except BaseException:
+            await self.close()
+            raise
+        return [_MCPTool(self, tool) for tool in listed if not wanted or tool.name in wanted]
+
+    async def close(self) -> None:
+        self._open = False
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """One call of one tool; whatever fails is an `InterventionRefused` in words."""
+        from mcp import MCPError
+
+        link = self._link
+        try:
+            if link is not None and not link.over:
+                try:
+                    return _answer(name, await link.call(name, arguments))
+                except Lost as loss:
+                    if loss.sent:
+                        raise
+            link = await self._living()
+            await link.ready()
+            return _answer(name, await link.call(name, arguments))
+        except Lost as loss:
+            known = "whether it took effect is not known" if loss.sent else "it was not made"
+            raise InterventionRefused(
+                f"{name} has no answer: the MCP server went away during the call ({loss}); {known}"
+            ) from None
+        except MCPError as error:
+            raise InterventionRefused(f"{name} was refused: {error.message}") from None
+        except AgentfwError as error:
+            raise InterventionRefused(f"{name} can't be called: {error.message}") from None
+
+    async def _living(self) -> Link:
+        """The connection, or a new one where it is over."""
+        old = self._link
+        if old is not None and old.over:
+            await old.close()
+        if not self._open:
+            raise AgentfwError(f"the MCP server {self.settings.server} is closed")
+        # Another call may have come first while the old one was closing.
+        if self._link is None or self._link is old and old.over:
+            self._link = Link(self.settings)
+        return self._link
+
+
+class _MCPTool(Tool):
+    """One tool, as the server describes it."""
+
+    def __init__(self, box: MCPToolbox, listed: Listed) -> None:
+        self._box, self._name = box, listed.name
+        self.action = Action(box.settings.prefix + listed.name, listed.description or "", listed.input_schema)
+        self.timeout = box.settings.timeout
+
+    async def call(self, arguments: Mapping[str, Any]) -> str:
+        return await self._box.call(self._name, arguments)
+
+
+def _answer(name: str, result: CallToolResult) -> str:
+    """What a result says; an error is the reason of a refusal."""
+    text = "\n".join(_shown(block) for block in result.content)
+    if not text and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+    if result.is_error:
+        raise InterventionRefused(text or f"{name} failed and gave no reason")
+    return text
+
+
+def _shown(block: Any) -> str:
+    """A piece of a result as text: pictures and the like are described, for a policy reads no bytes."""
+    if block.type == "text":
+        return str(block.text)
+    if block.type == "resource_link":
+        return f"[{block.name}: {block.uri}]"
+    if block.type == "resource":
+        inner = block.resource
+        if hasattr(inner, "text"):
+            return str(inner.text)
+        return f"[{inner.mime_type or 'data'}, {_size(inner.blob)}: {inner.uri}]"
+    return f"[{block.mime_type}, {_size(block.data)}]"
+
+
+def _size(base64: str) -> str:
+    """How much a base64 text holds."""
+    return f"{len(base64) * 3 // 4:,} bytes"

@@ -1,0 +1,259 @@
+"""One connection to an MCP server, in a task of its own.
+
+The one rule: the task that opens a connection closes it. The mcp package's scopes demand that, while whoever wants the
+connection opened, used or closed may be any task, and may be cancelled meanwhile.
+
+    link = Link(settings)          # begins at once
+    tools = await link.ready()     # or an AgentfwError that says why there is no connection
+    result = await link.call("now", {"zone": "UTC"})
+    await link.close()             # the process has ended
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agentfw.errors import AgentfwError
+
+if TYPE_CHECKING:
+    import httpx2
+    from anyio import CancelScope
+    from mcp import Client
+    from mcp.client import Transport
+    from mcp.client._transport import TransportStreams
+    from mcp.types import CallToolResult, Tool
+
+    from .mcp import MCPSettings
+
+__all__ = ["Link", "Lost"]
+
+
+class Lost(Exception):
+    """The server went away. `sent` says whether the call may have reached it."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+class Link:
+    """A connection that begins when it is made, and is over when the server goes away or `close` is called."""
+
+    def __init__(self, settings: MCPSettings) -> None:
+        self.settings = settings
+        self._secrets = settings.handed_on()
+        self._ready: asyncio.Future[Sequence[Tool]] = asyncio.get_running_loop().create_future()
+        self._ended = asyncio.Event()
+        self._scope: CancelScope | None = None
+        self._client: Client | None = None
+        self._cause: BaseException | None = None
+        self._status = 0  # the last HTTP status that was an error
+        self._tail = _Tail()
+        self._task = asyncio.create_task(self._own(), name=f"mcp {settings.server}")
+
+    @property
+    def over(self) -> bool:
+        return self._ended.is_set() or self._task.done()
+
+    async def ready(self) -> Sequence[Tool]:
+        """The server's tools, when it has listed them. Whoever stops waiting stops nobody else."""
+        return await asyncio.shield(self._ready)
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """The server's answer; `MCPError` where it refuses, `Lost` where it is gone."""
+        from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST
+
+        assert self._client is not None
+        try:
+            return await self._client.call_tool(name, dict(arguments))
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                await self.close()
+                raise Lost(self._last_words(), sent=not _unreached(self._cause)) from None
+            if error.code == INVALID_REQUEST and self._status == 404:
+                # A server that was started anew knows nothing of our session, and did nothing.
+                await self.close()
+                raise Lost("it has forgotten the session", sent=False) from None
+            raise
+
+    async def close(self) -> None:
+        """End it, also while it is being made."""
+        self._ended.set()
+        if self._scope is not None and not self._ready.done():
+            self._scope.cancel()
+        await asyncio.wait({self._task})
+
+    async def _own(self) -> None:
+        import anyio
+
+        try:
+            with anyio.fail_after(self.settings.connect_deadline) as self._scope:
+                await self._live(self._scope)
+        except Exception as error:
+            self._cause = _leaf(error)
+        finally:
+            self._ended.set()
+            await self._tail.close()
+            if not self._ready.done():
+                self._ready.set_exception(self._failure())
+                self._ready.exception()  # it may be that nobody waits for it
+
+    async def _live(self, scope: CancelScope) -> None:
+        from mcp import Client
+
+        async with AsyncExitStack() as stack:
+            transport = await self._transport(stack)
+            client = await stack.enter_async_context(Client(_watched(transport, self._ended.set)))
+            self._tail.inherited()
+            tools, cursor = [], None
+            while True:
+                page = await client.list_tools(cursor=cursor)
+                tools += page.tools
+                cursor = page.next_cursor
+                if not cursor:
+                    break
+            scope.deadline = math.inf
+            self._client = client
+            self._ready.set_result(tools)
+            await self._ended.wait()
+
+    async def _transport(self, stack: AsyncExitStack) -> Transport:
+        from mcp import StdioServerParameters, stdio_client
+
+        # What servers write to their stdout besides messages is logged with a traceback, which is nobody's business here.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        settings = self.settings
+        if settings.command:
+            env = {**settings.env, **self._secrets}
+            parameters = StdioServerParameters(command=settings.command, args=list(settings.args), env=env)
+            return stdio_client(parameters, errlog=self._tail.file)
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        async def note(response: httpx2.Response) -> None:
+            if response.status_code >= 400:
+                self._status = response.status_code
+
+        token = self._secrets.get(settings.token_env)
+        client = httpx2.AsyncClient(
+            headers={"authorization": f"Bearer {token}"} if token else {},
+            timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # a call has a timeout of its own
+            event_hooks={"response": [note]},
+            # A proxy that the environment names can't reach a server on this machine.
+            trust_env=urlsplit(settings.url).hostname not in ("localhost", "127.0.0.1", "::1"),
+        )
+        return streamable_http_client(settings.url, http_client=await stack.enter_async_context(client))
+
+    # -- what went wrong -----------------------------------------------------------------------------------------------
+
+    def _last_words(self) -> str:
+        """Why the server went away, as far as it can be known."""
+        said = self._tail.lines(1) or ([str(self._cause)] if self._cause else [])
+        return self._hidden(f"it last said: {said[0]}" if said else "it said nothing")
+
+    def _failure(self) -> AgentfwError:
+        """Why there is no connection, and what to check."""
+        settings, cause = self.settings, self._cause
+        mend = (
+            f"run it by hand: {settings.server}" if settings.command else "is it running there, and is the URL right?"
+        )
+        if isinstance(cause, TimeoutError):
+            what = f"gave no list of tools within {settings.connect_deadline:g} s"
+            mend += "; a server that starts slowly needs a longer connect_deadline"
+        elif settings.command and isinstance(cause, OSError):
+            what = f"can't be started: {cause.strerror}"
+            mend = f"is {settings.command} installed and on the PATH?"
+        elif settings.url and _unreached(cause):
+            what = "can't be reached"
+        elif self._status:
+            what = f"answers with HTTP {self._status}"
+            if self._status in (401, 403):
+                mend = f"is the token in {settings.token_env} the right one?" if settings.token_env else "set token_env"
+        else:
+            what = "stopped before it had listed its tools"
+            what += f" ({cause})" if cause is not None and settings.url else ""
+        said = "".join(f"\n  {line}" for line in self._tail.lines(8))
+        what += f"; it last said:{said}" if said else ""
+        return AgentfwError(self._hidden(f"the MCP server {settings.server} {what}"), mend=mend)
+
+    def _hidden(self, text: str) -> str:
+        for name, value in self._secrets.items():
+            text = text.replace(value, f"<{name}>")
+        return text
+
+
+@asynccontextmanager
+async def _watched(
+    transport: AbstractAsyncContextManager[TransportStreams], ended: Callable[[], None]
+) -> AsyncIterator[TransportStreams]:
+    """A transport that says when nothing more will come, which a session keeps to itself."""
+    import anyio
+
+    async with transport as (arriving, leaving), anyio.create_task_group() as group:
+        passing, passed = anyio.create_memory_object_stream[Any](0)
+
+        async def relay() -> None:
+            try:
+                async with passing:
+                    async for message in arriving:
+                        await passing.send(message)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass  # the session or the transport is closing
+            ended()
+
+        group.start_soon(relay)
+        try:
+            yield passed, leaving
+        finally:
+            group.cancel_scope.cancel()
+
+
+class _Tail:
+    """The last lines that a process wrote to its stderr; the rest is forgotten, however much it is."""
+
+    def __init__(self) -> None:
+        reading, writing = os.pipe()
+        self.file = os.fdopen(writing, "w")
+        self._last: deque[str] = deque(maxlen=20)
+        self._thread = threading.Thread(target=self._read, args=(reading,), daemon=True)
+        self._thread.start()
+
+    def _read(self, reading: int) -> None:
+        with os.fdopen(reading, errors="replace") as file:
+            while line := file.readline(2000):
+                if line.strip():
+                    self._last.append(line.rstrip())
+
+    def inherited(self) -> None:
+        """The process has its own end now; ours would keep the pipe open after it died."""
+        self.file.close()
+
+    async def close(self) -> None:
+        self.file.close()
+        # What the process wrote last is perhaps still on its way; a grandchild that keeps the pipe is not waited for.
+        await asyncio.to_thread(self._thread.join, 1.0)
+
+    def lines(self, count: int) -> list[str]:
+        return list(self._last)[-count:]
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The error inside the groups that anyio's task groups put around it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _unreached(error: BaseException | None) -> bool:
+    """Whether an error says that nobody was there to take a request."""
+    return error is not None and type(error).__name__ in ("ConnectError", "ConnectTimeout")
