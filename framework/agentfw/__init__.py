@@ -16,7 +16,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agent import Agent, Decision, InFlight, Moment
     from .component import KINDS, Component, Kind
+    from .engagement import Engagement
+    from .environment import Action, Brief, Environment, World, action
+    from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
     from .errors import (
         AgentfwError,
         DuplicateComponentError,
@@ -33,41 +37,118 @@ if TYPE_CHECKING:
     )
     from .hookspecs import NamedSpec, hookimpl
     from .host import Host, HostOptions, PluginRecord, Registered
+    from .interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
+    from .learner import Batch, Learner, Update
+    from .memory import Memory, Query, Recollection
+    from .nested import Composed, Nested
+    from .optimizer import Advantage, Loss, Optimizer, Scored
+    from .policy import Generation, Policy, Request, Sampling
+    from .policy_agent import PolicyAgent
     from .project import ProjectFile
+    from .run import Run, Watcher
+    from .runspec import Choice, RewardChoice, RunSpec
+    from .scores import Progress, RewardModel, Schedule, Score
+    from .seeds import Seeds
     from .settings import Settings
+    from .timeline import Time, Timeline, Work
+    from .tool import FunctionTool, Tool, Toolbox
+    from .tracker import Tracker
 
 __all__ = [
     "KINDS",
+    "Action",
+    "Advantage",
+    "Agent",
     "AgentfwError",
+    "Batch",
+    "Brief",
+    "Call",
+    "Choice",
     "Component",
+    "Composed",
+    "Decision",
     "DuplicateComponentError",
     "EndpointError",
+    "Engagement",
+    "Environment",
+    "Episode",
+    "Event",
+    "EventDriven",
+    "FunctionTool",
+    "Generation",
     "Host",
     "HostOptions",
+    "InFlight",
+    "Interface",
+    "Intervention",
     "InterventionRefused",
     "Kind",
+    "Learner",
+    "Loss",
+    "Measure",
+    "Memory",
+    "Message",
     "MissingExtraError",
+    "Moment",
     "NamedSpec",
+    "Nested",
+    "Observation",
+    "Optimizer",
     "PluginError",
     "PluginRecord",
+    "Policy",
+    "PolicyAgent",
+    "Polling",
+    "Progress",
     "ProjectFile",
+    "Query",
+    "Recollection",
+    "Reflex",
     "Registered",
+    "Request",
+    "RewardChoice",
+    "RewardModel",
+    "Run",
     "RunFolderError",
+    "RunSpec",
+    "Sampling",
+    "Schedule",
+    "Score",
+    "Scored",
+    "Seeds",
     "Settings",
     "SettingsError",
+    "StepLoop",
     "StorageError",
+    "Task",
+    "Time",
+    "Timeline",
     "TimelineError",
+    "Tool",
+    "Toolbox",
+    "Tracker",
+    "Turn",
     "UnknownNameError",
+    "Update",
     "UsageError",
+    "Watcher",
+    "Work",
+    "World",
     "__version__",
+    "action",
     "hookimpl",
+    # `tool`, the decorator, is no name of ours: it would hide behind the module agentfw.tool as soon as that is loaded.
 ]
 
 __version__ = "0.1.0"
 
 # A new public name has three places: here, in __all__, and above for type checkers. A test compares them.
 _MODULES: dict[str, tuple[str, ...]] = {
-    "component": ("KINDS", "Component", "Kind"),
+    "agent": ("Agent", "Decision", "InFlight", "Moment"),
+    "component": ("Component", "KINDS", "Kind"),
+    "engagement": ("Engagement",),
+    "environment": ("Action", "Brief", "Environment", "World", "action"),
+    "episode": ("Call", "Episode", "Event", "Intervention", "Measure", "Message", "Observation", "Task", "Turn"),
     "errors": (
         "AgentfwError",
         "DuplicateComponentError",
@@ -84,8 +165,22 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "hookspecs": ("NamedSpec", "hookimpl"),
     "host": ("Host", "HostOptions", "PluginRecord", "Registered"),
+    "interfaces": ("EventDriven", "Interface", "Polling", "Reflex", "StepLoop"),
+    "learner": ("Batch", "Learner", "Update"),
+    "memory": ("Memory", "Query", "Recollection"),
+    "nested": ("Composed", "Nested"),
+    "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
+    "policy": ("Generation", "Policy", "Request", "Sampling"),
+    "policy_agent": ("PolicyAgent",),
     "project": ("ProjectFile",),
+    "run": ("Run", "Watcher"),
+    "runspec": ("Choice", "RewardChoice", "RunSpec"),
+    "scores": ("Progress", "RewardModel", "Schedule", "Score"),
+    "seeds": ("Seeds",),
     "settings": ("Settings",),
+    "timeline": ("Time", "Timeline", "Work"),
+    "tool": ("FunctionTool", "Tool", "Toolbox"),
+    "tracker": ("Tracker",),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 
