@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
+    Numbers = Sequence[float] | np.ndarray[Any, Any]
 
 __all__ = ["Interval", "PairedDifference", "Statistic", "bootstrap", "bootstrap_ratio", "mean", "paired_difference"]
 
@@ -97,7 +98,7 @@ def mean(values: Any, axis: int | None = None) -> Any:
 
 
 def bootstrap(
-    values: Sequence[float] | Floats,
+    values: Numbers,
     *,
     statistic: Statistic = mean,
     samples: int = 1000,
@@ -117,8 +118,8 @@ def bootstrap(
 
 
 def bootstrap_ratio(
-    numerators: Sequence[float] | Floats,
-    denominators: Sequence[float] | Floats,
+    numerators: Numbers,
+    denominators: Numbers,
     *,
     samples: int = 1000,
     seed: int = 42,
@@ -152,8 +153,8 @@ def bootstrap_ratio(
 
 
 def paired_difference(
-    a: Mapping[str, float] | Sequence[float],
-    b: Mapping[str, float] | Sequence[float],
+    a: Mapping[str, float] | Numbers,
+    b: Mapping[str, float] | Numbers,
     *,
     samples: int = 1000,
     permutations: int = 10_000,
@@ -174,9 +175,7 @@ def paired_difference(
     return PairedDifference(interval, _sign_flip(known, permutations, seed), unpaired)
 
 
-def _pair(
-    a: Mapping[str, float] | Sequence[float], b: Mapping[str, float] | Sequence[float]
-) -> tuple[Floats, Floats, int]:
+def _pair(a: Mapping[str, float] | Numbers, b: Mapping[str, float] | Numbers) -> tuple[Floats, Floats, int]:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         shared = sorted(a.keys() & b.keys())
         if not shared:

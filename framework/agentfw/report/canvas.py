@@ -128,6 +128,8 @@ class Canvas:
         opacity: float = 1,
     ) -> None:
         placed = _points(points)
+        if dash and min(dash) <= 0:
+            raise ValueError(f"a dash has a length and a gap above 0, not {dash}")
         if len(placed) >= 2:
             self._add(Line(placed, colour, width, dash, opacity))
 

@@ -141,7 +141,7 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
 def _end_labels(drawn: Sequence[_Drawn]) -> list[str]:
     values = number_labels([line.last for line in drawn])
     return [
-        f"{ellipsis(line.series.name, width=160, size=12)} {value}".strip()
+        " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
         for line, value in zip(drawn, values, strict=True)
     ]
 

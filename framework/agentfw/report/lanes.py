@@ -118,7 +118,7 @@ class _Clock:
         return self.left + max(0.0, min(1.0, self.axis.share(time))) * self.width
 
     def say(self, time: float) -> str:
-        # A tooltip is exact to a thousandth of what is shown.
+        # Three figures of what is shown are as exact as a pixel.
         return self._words(time) if self._words else number_labels([time], resolution=self._resolution)[0]
 
     @property
@@ -127,7 +127,7 @@ class _Clock:
 
     @property
     def _resolution(self) -> float:
-        return min(1.0, 10.0 ** math.floor(math.log10((self.axis.high - self.axis.low) / 1000)))
+        return min(1.0, 10.0 ** math.floor(math.log10((self.axis.high - self.axis.low) / 250)))
 
 
 def lanes_chart(

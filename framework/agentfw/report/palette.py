@@ -4,8 +4,9 @@ The one rule: a chart is drawn in light colours only. Dark is a translation (`DA
 applies to the SVG attributes, so one scene serves the PNG, the light page and the dark page. A colour that isn't in
 `DARK` stays as it is.
 
-The series colours follow Okabe and Ito (distinct with every common colour blindness), deepened until they can be read
-as text.
+The series colours begin with Okabe and Ito's, deepened until they can be read as text on the card (4.5 to 1). Their
+orange and sky blue can't be deepened without turning into the vermillion and the blue of a colour-blind reader, so two
+others, found by search, stand in for them.
 
     >>> series_colour(0), series_colour(len(SERIES)) == series_colour(0)
     ('#2468a8', True)
@@ -27,8 +28,8 @@ SERIES = (
     "#c4531d",  # vermillion
     "#12836a",  # bluish green
     "#a4528a",  # reddish purple
-    "#a87400",  # orange, deepened
-    "#3b8fbf",  # sky blue
+    "#5c4414",  # umber, for orange
+    "#7b3fd0",  # violet, for sky blue
 )
 
 DARK = {
@@ -40,10 +41,10 @@ DARK = {
     SURFACE: "#171c22",
     "#2468a8": "#6cb0ec",
     "#c4531d": "#f08c58",
-    "#12836a": "#4cc6a4",
-    "#a4528a": "#dd93c4",
-    "#a87400": "#dfae4a",
-    "#3b8fbf": "#86cdf0",
+    "#12836a": "#43c9a2",
+    "#a4528a": "#e08fc4",
+    "#5c4414": "#eadb8a",
+    "#7b3fd0": "#8f7bf0",
 }
 
 

@@ -241,7 +241,7 @@ def _dashes(points: Sequence[Point], drawn: float, left_out: float) -> Iterator[
     for (x1, y1), (x2, y2) in pairwise(points):
         length = math.hypot(x2 - x1, y2 - y1)
         walked = 0.0
-        while length - walked > remaining > 0:
+        while length and length - walked >= remaining:
             walked += remaining
             corner = (x1 + (x2 - x1) * walked / length, y1 + (y2 - y1) * walked / length)
             if drawing:

@@ -1,0 +1,346 @@
+"""Charts show the data that is there, whatever it is, and stay light."""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+import re
+import time
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from agentfw.errors import UsageError
+from agentfw.report import (
+    Bar,
+    Canvas,
+    Lane,
+    Mark,
+    Reference,
+    Series,
+    Span,
+    bar_chart,
+    bars,
+    lanes_chart,
+    line_chart,
+    sparkline,
+)
+from agentfw.report.axis import ellipsis, nice_axis, number_labels, text_width
+from agentfw.report.palette import FAINT, SERIES
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(canvas: Canvas) -> ElementTree.Element:
+    return ElementTree.fromstring(canvas.to_svg())
+
+
+def words(canvas: Canvas) -> list[str]:
+    return [text.text or "" for text in parsed(canvas).iter(f"{NAMESPACE}text")]
+
+
+def tooltips(canvas: Canvas) -> list[str]:
+    return [title.text or "" for title in parsed(canvas).iter(f"{NAMESPACE}title")]
+
+
+def numbers(canvas: Canvas) -> list[float]:
+    places = ("x", "y", "x1", "x2", "y1", "y2", "cx", "cy")
+    return [float(element.get(name, 0)) for element in parsed(canvas).iter() for name in places]
+
+
+def curves(canvas: Canvas, colour: str) -> list[list[tuple[float, float]]]:
+    lines = [line for line in parsed(canvas).iter(f"{NAMESPACE}polyline") if line.get("stroke") == colour]
+    return [[(float(x), float(y)) for x, y in (p.split(",") for p in line.get("points", "").split())] for line in lines]
+
+
+def events(count: int) -> list[Lane]:
+    draw = random.Random(1)
+    kinds = ["observation", "intervention", "interruption", "tool call"]
+    lanes = []
+    for name in ("user", "inbox", "agent"):
+        starts = [draw.random() * 480 for _ in range(count // 9)]
+        marks = [Mark(draw.random() * 480, f"event {index}", draw.choice(kinds)) for index in range(2 * count // 9)]
+        lanes.append(Lane(name, [Span(start, start + 3, "task") for start in starts], marks))
+    return lanes
+
+
+# --- lines
+
+
+def test_a_line_goes_up_where_its_values_go_up() -> None:
+    (path,) = curves(line_chart([Series("up", [1, 2, 4])], title="Up"), SERIES[0])
+    assert [x for x, _ in path] == sorted(x for x, _ in path)
+    assert path[0][1] > path[1][1] > path[2][1]
+
+
+def test_each_line_is_named_at_its_end_with_its_last_value() -> None:
+    shown = words(line_chart([Series("ours", [0.5, 0.21]), Series("theirs", [0.5, 0.48])], title="Error"))
+    assert {"Error", "ours · 0.210", "theirs · 0.480"} <= set(shown)
+
+
+def test_names_of_lines_that_end_together_do_not_cover_each_other() -> None:
+    chart = line_chart([Series(f"run {index}", [1.0, 2.0 + index / 1000]) for index in range(8)], title="Close")
+    heights = sorted(float(t.get("y", 0)) for t in parsed(chart).iter(f"{NAMESPACE}text") if "run" in (t.text or ""))
+    assert len(heights) == 8
+    assert min(b - a for a, b in pairwise(heights)) >= 14
+
+
+def test_on_a_phone_the_names_move_above_the_plot() -> None:
+    series = [Series("tiny + strategyhub", [0.5, 0.2]), Series("most urgent first", [0.5, 0.4])]
+    chart = line_chart(series, title="Error", width=360)
+    assert "tiny + strategyhub · 0.200" in words(chart)
+    assert max(x for x, _ in curves(line_chart([Series("s", [1, 2, 3])], title="", width=360), SERIES[0])[0]) <= 360
+
+
+def test_nan_is_a_gap_and_not_a_zero() -> None:
+    chart = line_chart([Series("gappy", [1, 2, 3, math.nan, 5, 6, 7])], title="Gap")
+    assert [len(path) for path in curves(chart, SERIES[0])] == [3, 3]
+
+
+def test_the_axis_reaches_all_bands_and_references() -> None:
+    series = Series("s", [0.5, 0.4], low=[0.1, 0.2], high=[0.9, 0.7])
+    shown = words(line_chart([series], title="t", references=[Reference(1.4, "target")]))
+    assert "target" in shown
+    assert max(float(word) for word in shown if re.fullmatch(r"\d\.\d+", word)) >= 1.4
+
+
+def test_a_given_range_is_kept_and_what_leaves_it_is_cut_off() -> None:
+    chart = line_chart([Series("s", [0, 1, 50])], title="t", y_range=(0, 1))
+    image = Image.open(io.BytesIO(chart.to_png(scale=1))).convert("RGB")
+    assert "1.0" in words(chart)
+    assert "50" not in words(chart)
+    assert all(image.getpixel((x, 5)) == (255, 255, 255) for x in range(0, 880, 5))
+
+
+def test_a_baseline_is_grey_and_the_others_keep_their_colours() -> None:
+    chart = line_chart([Series("base", [1, 1, 2], quiet=True), Series("ours", [1, 2, 3])], title="t")
+    assert curves(chart, FAINT)
+    assert curves(chart, SERIES[0])
+
+
+def test_hovering_a_point_tells_its_value_and_interval() -> None:
+    series = Series("ours", [0.5, 0.25], low=[0.4, 0.2], high=[0.6, 0.3])
+    assert "ours, 2: 0.250 (0.200 to 0.300)" in tooltips(line_chart([series], title="t"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [math.nan, math.nan],
+        [math.inf, -math.inf],
+        [7],
+        [0, 0, 0],
+        [0.42] * 5,
+        [-5, -2, -9],
+        [1e300, -1e300, 1e308],
+        [1e16, 1e16 + 2],
+        [5e-324, 0],
+        [1e-9, 3e-9, 2e-9],
+        [-1e12, 4e12],
+        [math.nan, 3, math.nan],
+    ],
+)
+@pytest.mark.parametrize("width", [340, 880])
+def test_any_numbers_make_a_picture(values: list[float], width: float) -> None:
+    chart = line_chart([Series("data", values, low=values, high=values)], title="Any", width=width)
+    assert all(abs(number) < 50_000 for number in numbers(chart))
+    assert chart.to_png(scale=1).startswith(b"\x89PNG")
+    if not any(map(math.isfinite, values)):
+        assert "nothing to show yet" in words(chart)
+
+
+def test_a_hundred_thousand_points_stay_small_and_keep_their_peaks() -> None:
+    draw = random.Random(0)
+    values = [draw.random() for _ in range(100_000)]
+    values[54_321] = 9.0
+    started = time.perf_counter()
+    chart = line_chart([Series("long", values)], title="Long")
+    svg = chart.to_svg()
+    assert time.perf_counter() - started < 2
+    assert len(svg) < 100_000
+    heights = [y for _, y in curves(chart, SERIES[0])[0]]
+    assert sum(y < min(heights) + 50 for y in heights) == 1
+
+
+def test_series_that_do_not_fit_together_are_refused() -> None:
+    with pytest.raises(UsageError, match="3 values of y and 2 of x"):
+        Series("s", [1, 2, 3], x=[1, 2])
+    with pytest.raises(UsageError, match="one side of a band"):
+        Series("s", [1, 2, 3], low=[1, 2, 3])
+
+
+# --- bars
+
+
+def test_a_bar_is_as_long_as_its_value_and_begins_at_zero() -> None:
+    chart = bar_chart([Bar("one", 0.2), Bar("two", 0.4)], title="Bars")
+    drawn = [rect for rect in parsed(chart).iter(f"{NAMESPACE}rect") if rect.get("fill") == SERIES[0]]
+    assert float(drawn[1].get("width", 0)) == pytest.approx(2 * float(drawn[0].get("width", 0)), rel=0.01)
+    assert drawn[0].get("x") == drawn[1].get("x")
+    assert {"one", "two", "0.200", "0.400"} <= set(words(chart))
+
+
+def test_a_bar_below_zero_grows_to_the_left() -> None:
+    chart = bar_chart([Bar("better", 0.1), Bar("worse", -0.2, -0.3, -0.1)], title="Bars")
+    up, down = (rect for rect in parsed(chart).iter(f"{NAMESPACE}rect") if rect.get("fill") == SERIES[0])
+    assert float(down.get("x", 0)) + float(down.get("width", 0)) == pytest.approx(float(up.get("x", 0)), abs=0.1)
+    assert "−0.200" in words(chart)
+    assert "worse: −0.200 (−0.300 to −0.100)" in tooltips(chart)
+
+
+def test_a_bar_that_was_not_measured_says_so() -> None:
+    assert "not measured" in words(bar_chart([Bar("a", 1), Bar("b", math.nan)], title="Bars"))
+
+
+@pytest.mark.parametrize("width", [340, 880])
+def test_a_long_name_is_cut_but_told_on_hover(width: float) -> None:
+    name = "a policy with a name that goes on and on and never seems to come to any end at all " * 2
+    chart = bar_chart([Bar(name, 1), Bar("日本語 ✓", 0)], title=name, width=width)
+    assert any(word.endswith("…") and len(word) > 10 for word in words(chart))
+    assert any(name.strip() in tip for tip in tooltips(chart))
+
+
+def test_no_bars_are_no_failure() -> None:
+    assert "nothing to show yet" in words(bar_chart([], title="Bars"))
+
+
+# --- lanes
+
+
+def test_three_events_are_all_named() -> None:
+    lanes = [
+        Lane("user", [Span(0, 30, "writing")], [Mark(22, "ping", "interruption")]),
+        Lane("agent", marks=[Mark(12, "hello", "intervention")]),
+    ]
+    chart = lanes_chart(lanes, title="Three", time_label="minutes")
+    assert {"Three", "user", "agent", "writing", "ping", "hello", "work 1", "interruption 1"} <= set(words(chart))
+    assert "interruption “ping”, 22.0" in tooltips(chart)
+
+
+def test_three_thousand_events_are_quick_and_light_and_none_is_lost() -> None:
+    lanes = events(3000)
+    started = time.perf_counter()
+    chart = lanes_chart(lanes, title="Many")
+    svg = chart.to_svg()
+    assert time.perf_counter() - started < 1
+    assert len(svg) < 1_000_000
+    counted = 0
+    for tip in tooltips(chart):
+        several = re.match(r"(\d+) × ", tip)
+        counted += int(several[1]) if several else 1
+    assert counted == sum(len(lane.spans) + len(lane.marks) for lane in lanes)
+
+
+def test_names_are_thinned_before_they_touch() -> None:
+    chart = lanes_chart([Lane("agent", marks=[Mark(time, f"event {time}") for time in range(40)])], title="Forty")
+    starts = [
+        (float(text.get("x", 0)), text_width(text.text or "", 11.5))
+        for text in parsed(chart).iter(f"{NAMESPACE}text")
+        if (text.text or "").startswith("event")
+    ]
+    starts.sort()
+    assert 5 <= len(starts) < 40
+    assert all(x + width < following for (x, width), (following, _) in pairwise(starts))
+
+
+def test_an_interruption_is_named_before_an_observation() -> None:
+    marks = [Mark(10, "an observation"), Mark(10.4, "an interruption", "interruption"), Mark(99, "x")]
+    shown = words(lanes_chart([Lane("user", marks=marks)], title="t"))
+    assert "an interruption" in shown
+    assert "an observation" not in shown
+
+
+def test_work_at_the_same_time_is_drawn_in_rows_of_its_own() -> None:
+    chart = lanes_chart(
+        [Lane("agent", [Span(0, 10, "first"), Span(5, 15, "second"), Span(11, 20, "third")])], title="t"
+    )
+    rows = {text.text: text.get("y") for text in parsed(chart).iter(f"{NAMESPACE}text")}
+    assert rows["first"] == rows["third"] != rows["second"]
+
+
+def test_times_are_written_as_asked_on_round_steps() -> None:
+    lanes = [Lane("user", [Span(0, 200)])]
+    shown = words(lanes_chart(lanes, title="t", format_time=lambda t: f"{9 + int(t) // 60:02d}:{int(t) % 60:02d}"))
+    assert {"09:00", "09:30", "10:00"} <= set(shown)
+
+
+@pytest.mark.parametrize(
+    "lanes",
+    [
+        [],
+        [Lane("empty")],
+        [Lane("one", marks=[Mark(5, "alone")])],
+        [Lane("open", [Span(0, None, "still going"), Span(3, 9)])],
+        [Lane("odd", [Span(math.nan, 1), Span(5, 2), Span(0, math.inf)], [Mark(math.nan), Mark(math.inf)])],
+        [Lane("huge", marks=[Mark(0), Mark(1e15)])],
+        [Lane("tiny", marks=[Mark(0), Mark(1e-9)])],
+        [Lane("日本語 " * 30, marks=[Mark(0, "<b>&" * 40, "a kind of a stranger's own")])],
+        [Lane(f"lane {index}", marks=[Mark(index)]) for index in range(60)],
+    ],
+)
+@pytest.mark.parametrize("width", [340, 880])
+def test_any_timeline_makes_a_picture(lanes: list[Lane], width: float) -> None:
+    chart = lanes_chart(lanes, title="Any", width=width)
+    assert all(-1 <= number <= max(chart.width, chart.height) + 1 for number in numbers(chart))
+    assert chart.to_png(scale=1).startswith(b"\x89PNG")
+
+
+def test_the_same_data_gives_the_same_bytes() -> None:
+    assert lanes_chart(events(300), title="t").to_svg() == lanes_chart(events(300), title="t").to_svg()
+    assert lanes_chart(events(90), title="t").to_png() == lanes_chart(events(90), title="t").to_png()
+
+
+# --- numbers and names
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.213, 0.5], ["0.213", "0.500"]),
+        ([12, 104], ["12", "104"]),
+        ([1_500_000, 2_000_000], ["1.50M", "2.00M"]),
+        ([-0.0001, 0.5], ["0.000", "0.500"]),
+        ([-3.5, 2.0], ["−3.50", "2.00"]),
+        ([math.nan, 1.0], ["–", "1"]),
+        ([2e-7], ["2.00e−7"]),
+        ([], []),
+    ],
+)
+def test_numbers_share_a_unit_and_decimals(values: list[float], expected: list[str]) -> None:
+    assert number_labels(values) == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0.37, 0.41), (-3, 11), (1e-7, 9e-7), (12_345, 98_765)])
+def test_ticks_are_even_round_and_hold_the_data(low: float, high: float) -> None:
+    axis = nice_axis(low, high, target=5)
+    assert axis.low <= low < high <= axis.high
+    assert 3 <= len(axis.ticks) <= 8
+    assert len(set(axis.labels)) == len(axis.ticks)
+    steps = [b - a for a, b in pairwise(axis.ticks)]
+    assert max(steps) == pytest.approx(min(steps))
+
+
+def test_a_cut_name_fits_its_room() -> None:
+    assert text_width(ellipsis("wide words " * 20, width=100, size=12), 12) <= 100
+    assert ellipsis("short", width=100, size=12) == "short"
+    assert ellipsis("none", width=2, size=12) == ""
+
+
+# --- the terminal
+
+
+def test_bars_show_each_value_with_blocks_in_proportion() -> None:
+    assert bars([0.42, 0.21, 0.0, math.nan], width=4) == "0.42 ▇▇▇▇   0.21 ▇▇   0.00   –"
+    assert bars([0.001, 1.0], width=4).startswith("0.00 ▇ ")
+    assert bars([]) == ""
+
+
+def test_a_sparkline_has_one_block_a_value_and_fits_its_width() -> None:
+    assert sparkline([0, 1, math.nan, 2]) == "▁▅ █"
+    assert sparkline([3, 3]) == "▄▄"
+    assert len(sparkline(range(1000), width=40)) == 40
+    assert sparkline([]) == ""

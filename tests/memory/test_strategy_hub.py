@@ -1,0 +1,171 @@
+"""StrategyHub: what an agent may keep, what is refused, and that nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw_memory import HubRefusal, StrategyHubs
+
+
+def test_a_hub_is_carried_over_rounds_and_tells_what_changed(tmp_path: Path) -> None:
+    with StrategyHubs.open(tmp_path / "hubs.db") as hubs:
+        hub = hubs.hub("ana", "year")
+        assert hub.list() == ()
+        hub.update(["deadline today +4"], round=1)
+        hub.update(["deadline today +4", "vendor call -2"], round=7)
+        hub.update(["vendor call -2"], round=9)
+    with StrategyHubs.open(tmp_path / "hubs.db") as again:
+        hub = again.hub("ana", "year")
+        assert hub.list() == ("vendor call -2",)
+        assert [(change.round, change.added, change.removed) for change in hub.history()] == [
+            (1, ("deadline today +4",), ()),
+            (7, ("vendor call -2",), ()),
+            (9, (), ("deadline today +4",)),
+        ]
+
+
+def test_users_and_trajectories_have_hubs_of_their_own() -> None:
+    with StrategyHubs.open(":memory:") as hubs:
+        hubs.hub("ana", "first").update(["mornings"])
+        assert hubs.hub("ana", "second").list() == ()
+        assert hubs.hub("ben", "first").list() == ()
+
+
+@pytest.mark.parametrize(
+    ("strategies", "words"),
+    [
+        (["x" * 351], "351 characters"),
+        ([str(number) for number in range(11)], "11 strategies are too many; the hub holds 10"),
+        (["Mornings first", "other", "  mornings   FIRST "], "1 and 3 are the same"),
+        (["fine", " \n\t"], "strategy 2 is empty"),
+        (["fine", 3], "strategy 2 is no text"),
+        ("one text", "a list of texts"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_in_words_and_the_hub_is_unchanged(strategies: list[str], words: str) -> None:
+    with StrategyHubs.open(":memory:") as hubs:
+        hub = hubs.hub("ana")
+        hub.update(["as before"], round=1)
+        with pytest.raises(HubRefusal, match="The hub is unchanged") as refusal:
+            hub.update(strategies, round=2)
+        assert words in str(refusal.value)
+        assert hub.list() == ("as before",)
+        assert len(hub.history()) == 1
+
+
+def test_exactly_as_much_as_it_holds_is_kept() -> None:
+    with StrategyHubs.open(":memory:") as hubs:
+        full = [str(number) + "x" * 349 for number in range(10)]
+        assert hubs.hub("ana").update(full) == tuple(full)
+
+
+def test_an_update_that_changes_nothing_leaves_no_trace_in_the_history() -> None:
+    with StrategyHubs.open(":memory:") as hubs:
+        hub = hubs.hub("ana")
+        hub.update(["a"], round=1)
+        hub.update(["a"], round=2)
+        assert [change.round for change in hub.history()] == [1]
+
+
+@given(st.lists(st.text(), max_size=12))
+def test_any_text_is_kept_or_refused_and_never_crashes(strategies: list[str]) -> None:
+    with StrategyHubs.open(":memory:") as hubs:
+        hub = hubs.hub("ana")
+        try:
+            taken = hub.update(strategies)
+        except HubRefusal:
+            assert hub.list() == ()
+        else:
+            assert hub.list() == taken
+            assert len(taken) == len(strategies) <= 10
+
+
+def test_who_is_forgotten_leaves_no_byte_in_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "hubs.db"
+    with StrategyHubs.open(path) as hubs:
+        for number in range(200):
+            hubs.hub("ana").update([f"unmistakable-{number} " + "y" * 200], round=number)
+        hubs.hub("ben").update(["stays"])
+        assert hubs.forget("ana") == 200
+        left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        assert b"unmistakable" not in left
+        assert hubs.hub("ben").list() == ("stays",)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_bytes(b"PK\x03\x04 this is something else" * 100),
+        lambda path: sqlite3.connect(path).executescript("CREATE TABLE theirs (a)"),
+        lambda path: sqlite3.connect(path).executescript("PRAGMA application_id = 7"),
+    ],
+)
+def test_a_file_of_another_program_is_refused_and_untouched(tmp_path: Path, make) -> None:
+    path = tmp_path / "theirs.db"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"theirs\.db"):
+        StrategyHubs.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hubs.db"
+    StrategyHubs.open(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ValueError, match="newer"):
+        StrategyHubs.open(path)
+
+
+_WRITER = """
+import sys
+from agentfw_memory import StrategyHubs
+hub = StrategyHubs.open(sys.argv[1]).hub("ana")
+for number in range(100_000):
+    hub.update([f"strategy {number}"], round=number)
+    print(number, flush=True)
+"""
+
+
+def test_an_update_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "hubs.db"
+    process = subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    last = ""
+    for line in process.stdout:
+        last = line.strip()
+        if int(last) >= 50:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    rest = process.stdout.read().split()
+    process.wait()
+    acknowledged = int(rest[-1] if rest else last)
+    with StrategyHubs.open(path) as hubs:
+        rounds = [change.round for change in hubs.hub("ana").history()]
+    assert rounds[: acknowledged + 1] == list(range(acknowledged + 1))
+
+
+def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "hubs.db"
+    code = (
+        "import sys\nfrom agentfw_memory import StrategyHubs\n"
+        "hub = StrategyHubs.open(sys.argv[1]).hub(sys.argv[2])\n"
+        "for number in range(40): hub.update([str(number)], round=number)\n"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in ("ana", "ben", "cleo", "dan")
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
+    with StrategyHubs.open(path) as hubs:
+        assert all(len(hubs.hub(name).history()) == 40 for name in ("ana", "ben", "cleo", "dan"))
