@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .episode import Episode, Task
@@ -58,6 +59,9 @@ class Memory:
 
     async def learn(self, episode: Episode, reward: float) -> None:
         """Take what is worth keeping from an episode and what it earned."""
+
+    def open(self, folder: Path) -> None:
+        """A run begins or goes on: `folder` is its own, for whatever should be kept with it."""
 
     def begin(self, task: Task) -> None:
         """An episode begins, perhaps for the second time: what a broken-off attempt at it left is forgotten."""

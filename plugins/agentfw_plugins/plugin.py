@@ -48,6 +48,18 @@ def agentfw_policies() -> list[Component]:
 
 
 @hookimpl
+def agentfw_memories() -> list[Component]:
+    return [
+        Component(
+            "strategyhub",
+            "agentfw_plugins.memories.strategyhub:StrategyHubMemory",
+            "A short list of strategies that the agent keeps itself",
+            settings="agentfw_plugins.memories.strategyhub:StrategyHubSettings",
+        )
+    ]
+
+
+@hookimpl
 def agentfw_reward_models() -> list[Component]:
     return [
         Component(

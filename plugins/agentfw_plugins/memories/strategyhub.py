@@ -1,0 +1,98 @@
+"""StrategyHub as a memory and a tool: the agent itself keeps a short list of what its user prefers.
+
+The one rule: the hub belongs to one trajectory. It starts empty with each episode, also when a broken-off episode is played
+again, and is carried over its rounds; what changed at which round can be read from the run folder afterwards.
+
+    agentfw run calendar --memory strategyhub
+
+The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the whole new list. An update that
+is over-long, repeats itself or doesn't fit is refused in words, and the hub stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.episode import Task
+from agentfw.errors import InterventionRefused
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.tool import FunctionTool, Tool
+from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
+
+__all__ = ["StrategyHubMemory", "StrategyHubSettings"]
+
+
+class StrategyHubSettings(Settings):
+    path: str = Field("", description="The file of hubs; empty for strategies.db in the run's folder.")
+    capacity: int = Field(10, ge=1, description="How many strategies a hub holds.")
+    longest: int = Field(350, ge=1, description="How many characters a strategy may have.")
+    show: bool = Field(
+        False, description="Show the strategies before every turn, so that none is spent on listing them."
+    )
+
+
+class StrategyHubMemory(Memory):
+    """One hub for each episode."""
+
+    def __init__(self, settings: StrategyHubSettings | None = None) -> None:
+        self.settings = settings or StrategyHubSettings()
+        self._path: str | Path = self.settings.path or ":memory:"
+        self._opened: StrategyHubs | None = None
+        self._rounds: dict[str, int] = {}
+
+    def open(self, folder: Path) -> None:
+        if not self.settings.path:
+            self._path = folder / "strategies.db"
+
+    def begin(self, task: Task) -> None:
+        self._hubs.forget(task.user, task.id)
+        self._rounds[task.id] = 0
+
+    def tools(self, task: Task) -> Sequence[Tool]:
+        hub = self.hub(task)
+
+        async def strategy_hub(action: Literal["list", "update"], strategies: list[str] | None = None) -> str:
+            """Keep a short list of what decides for this user: list it, or put a better one in its place.
+
+            strategies: with update, the whole new list; each entry short, only what is useful
+            """
+            if action == "list":
+                return _shown(hub.list())
+            if strategies is None:
+                raise InterventionRefused("update needs strategies: the whole new list. The hub is unchanged.")
+            try:
+                return _shown(hub.update(strategies, round=self._rounds.get(task.id, 0)))
+            except HubRefusal as refusal:
+                raise InterventionRefused(str(refusal)) from None
+
+        return [FunctionTool(strategy_hub)]
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        self._rounds[query.task.id] = query.round
+        if not self.settings.show:
+            return []
+        return [Recollection(text) for text in self.hub(query.task).list()][: query.limit]
+
+    def hub(self, task: Task) -> StrategyHub:
+        """The hub of one episode."""
+        return self._hubs.hub(task.user, task.id)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def _hubs(self) -> StrategyHubs:
+        if self._opened is None:
+            self._opened = StrategyHubs.open(self._path, capacity=self.settings.capacity, longest=self.settings.longest)
+        return self._opened
+
+
+def _shown(strategies: Sequence[str]) -> str:
+    return "\n".join(strategies) if strategies else "(no strategies yet)"
