@@ -1,11 +1,11 @@
 """What an agent is to an engagement: it is shown a moment and answers with a decision.
 
-The one rule: an agent learns of the world only through moments. It holds no environment, so the same agent runs unchanged
-in any world and behind any interface.
+The one rule: an agent learns of the world only through moments. It holds no environment, so the same agent runs
+unchanged in any world and behind any interface.
 
     class Patient(Agent):
         async def act(self, moment: Moment) -> Decision:
-            return Decision([Intervention("pour")]) if any(o.name == "boils" for o in moment.observations) else Decision()
+            return Decision([Intervention("pour")]) if moment.of("boils") else Decision()
 
 `PolicyAgent` (its own module) is the agent made of a policy, tools and memories.
 """
@@ -89,4 +89,3 @@ class Agent:
     def tools(self) -> Mapping[str, Tool]:
         """What interventions can call besides the world's own actions."""
         return {}
-

@@ -56,4 +56,4 @@ class Component(NamedTuple):
     extra: str = ""
     """The extra of the plugin's own distribution that brings its heavy dependencies; empty when it needs none."""
     needs: tuple[str, ...] = ()
-    """Top-level modules that must be importable, looked for without importing them: they tell whether `extra` is there."""
+    """Top-level modules, looked for without importing them: they tell whether `extra` is there."""

@@ -117,7 +117,7 @@ class Environment:
     """A world for an agent. `begin` is the one method that it must have."""
 
     headline: str = "utility"
-    """The figure that says how well it went: `utility`, or one of the outcome's names. Pictures and tables lead with it."""
+    """What says how well it went: `utility`, or one of the outcome's names. Pictures and tables lead with it."""
     lower_is_better: bool = False
 
     def begin(self, world: World, task: Task) -> None:
@@ -169,16 +169,16 @@ class Environment:
     def _world_of_actions(self) -> World:
         world = getattr(self, "world", None)
         if world is None:
-            raise TypeError(f"{type(self).__name__}.begin must keep its world as self.world to have actions that take time")
+            raise TypeError(
+                f"{type(self).__name__}.begin must keep its world as self.world to have actions that take time"
+            )
         return world  # type: ignore[no-any-return]
 
 
 @overload
 def action(method: Method) -> Method: ...
 @overload
-def action(
-    *, takes: Time | Callable[[Any], Time] | None = None, name: str = ""
-) -> Callable[[Method], Method]: ...
+def action(*, takes: Time | Callable[[Any], Time] | None = None, name: str = "") -> Callable[[Method], Method]: ...
 def action(
     method: Method | None = None, *, takes: Time | Callable[[Any], Time] | None = None, name: str = ""
 ) -> Method | Callable[[Method], Method]:

@@ -1,14 +1,15 @@
 """The record of an engagement: what happened when, and for each turn the exact tokens.
 
-The one rule: an episode is a plain value. It says all that scoring, learning and reporting need, goes to disk as one line
-of JSON and comes back equal, and can be handed to another process.
+The one rule: an episode is a plain value. It says all that scoring, learning and reporting need, goes to disk as one
+line of JSON and comes back equal, and can be handed to another process.
 
     >>> episode = Episode(task=Task(index=0, seed=7), environment="inbox")
     >>> Episode.from_record(episode.to_record()) == episode
     True
 
-Each message is kept once, in `Episode.messages`; a turn says which of them it was shown. Each turn's prompt is written to
-disk without the beginning that it shares with the turn before, so a long episode stays linear in its length.
+Each message is kept once, in `Episode.messages`; a turn says which of them it was shown. Each turn's prompt is
+written to disk without the beginning that it shares with the turn before, so a long episode stays linear in its
+length.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Message:
 
 @dataclass(slots=True)
 class Event:
-    """One thing that happened on the timeline. `kind` is one of observation, seen, intervention, refused, work, utility, round."""
+    """One thing that happened: an observation, seen, intervention, reflex, refused, work, utility or round."""
 
     time: Time
     kind: str

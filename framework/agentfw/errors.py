@@ -1,7 +1,8 @@
 """Every error that agentfw raises on purpose, in one tree.
 
-The one rule: an error says what failed and, in `mend`, what to do about it. The command line prints both lines and exits
-with `exit_code`; a traceback appears only with `--debug`. What a *model* does wrong is never an exception: it is data.
+The one rule: an error says what failed and, in `mend`, what to do about it. The command line prints both lines and
+exits with `exit_code`; a traceback appears only with `--debug`. What a *model* does wrong is never an exception: it
+is data.
 
     AgentfwError                    1   the run failed
     ├── UsageError                  2   the caller asked for something that can't be
@@ -95,9 +96,7 @@ class MissingExtraError(PluginError):
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        super().__init__(
-            f"{what} needs the extra \"{extra}\"{needs}", mend=f'pip install "{distribution}[{extra}]"'
-        )
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', mend=f'pip install "{distribution}[{extra}]"')
         self.extra = extra
 
 

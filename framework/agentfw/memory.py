@@ -1,7 +1,7 @@
 """What a memory is to an agent: it recalls before acting and learns after episodes.
 
-The one rule: learning is idempotent by episode. A run that was killed and resumed may hand the same episode over twice, and
-the memory must be the same as if it had come once.
+The one rule: learning is idempotent by episode. A run that was killed and resumed may hand the same episode over
+twice, and the memory must be the same as if it had come once.
 
     class Notebook(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:

@@ -1,7 +1,8 @@
 """What an optimizer is: scores in, advantages out, and the name of a loss.
 
-The one rule: an optimizer is arithmetic on scores. It sees no tokens and no weights, and what it remembers between batches
-(PARPO's user anchors) it can write down and take back, so that a resumed training goes on as if it had never stopped.
+The one rule: an optimizer is arithmetic on scores. It sees no tokens and no weights, and what it remembers between
+batches (PARPO's user anchors) it can write down and take back, so that a resumed training goes on as if it had never
+stopped.
 
     class Centred(Optimizer):
         def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:

@@ -1,10 +1,10 @@
 """The agent made of a policy, tools and memories.
 
-The one rule: the conversation that the policy reads is made here and nowhere else, message by message, and each message is
-made once; so turns share their beginnings, in the record and in whatever learns from it.
+The one rule: the conversation that the policy reads is made here and nowhere else, message by message, and each
+message is made once; so turns share their beginnings, in the record and in whatever learns from it.
 
-What became known since the last turn is one user message (with what the memories recalled); the answers to the policy's own
-calls are tool messages; an answer that was broken off stays in the conversation as far as it had come.
+What became known since the last turn is one user message (with what the memories recalled); the answers to the
+policy's own calls are tool messages; an answer that was broken off stays in the conversation as far as it had come.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["PolicyAgent"]
 
 
 class PolicyAgent(Agent):
-    """One episode's agent. The policy, the tools and the memories are shared with other episodes; the conversation isn't."""
+    """One episode's agent. Policy, tools and memories are shared with other episodes; the conversation isn't."""
 
     def __init__(
         self,

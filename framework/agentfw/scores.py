@@ -1,7 +1,8 @@
 """Scores, what a reward model says, and how several of them become one reward.
 
-The one rule: a component says what it sees and nothing of weights. Weights belong to the run: each component has a schedule,
-and a schedule depends on the round (pearl's curriculum), or on how far training has come (proactor's stages).
+The one rule: a component says what it sees and nothing of weights. Weights belong to the run: each component has a
+schedule, and a schedule depends on the round (pearl's curriculum), or on how far training has come (proactor's
+stages).
 
     >>> mix = {"decision": constant(1.0), "ranking": by_round(0.0, 0.5), "hub": by_round(0.5, 0.0)}
     >>> [round(mix["hub"](Progress(round=t, rounds=4)), 3) for t in (1, 2, 4)]
@@ -20,7 +21,19 @@ from .errors import SettingsError
 if TYPE_CHECKING:
     from .episode import Episode
 
-__all__ = ["Progress", "RewardModel", "Schedule", "Score", "Track", "by_round", "constant", "mix", "parse_schedule", "ramp", "stages"]
+__all__ = [
+    "Progress",
+    "RewardModel",
+    "Schedule",
+    "Score",
+    "Track",
+    "by_round",
+    "constant",
+    "mix",
+    "parse_schedule",
+    "ramp",
+    "stages",
+]
 
 Track = Literal["base", "personal"]
 """Whether a score would be the same for everybody (base) or is this user's (personal)."""
@@ -92,12 +105,14 @@ def stages(*weights: float) -> Schedule:
 def ramp(cap: float, until: float = 1.0) -> Schedule:
     """From zero, in a straight line over training, to `cap`, which it reaches at u/U = `until` and keeps."""
     if not 0 < until <= 1:
-        raise SettingsError(f"a ramp can't end at {until}", mend="it ends after a share of training: above 0, at most 1")
+        raise SettingsError(
+            f"a ramp can't end at {until}", mend="it ends after a share of training: above 0, at most 1"
+        )
     return lambda progress: cap * min(1.0, progress.training / until)
 
 
 def parse_schedule(text: str | float) -> Schedule:
-    """A schedule from the words that a spec has for it: `0.5`, `round:0->0.5`, `stages:0.8,0.6,0.6`, `ramp:0.3`, `ramp:0.3@0.5`.
+    """A schedule from the words of a spec: `0.5`, `round:0->0.5`, `stages:0.8,0.6,0.6`, `ramp:0.3`, `ramp:0.3@0.5`.
 
     >>> parse_schedule("round:0.5->0")(Progress(round=1, rounds=2))
     0.25

@@ -7,8 +7,8 @@ The one rule: a tool that fails is an observation, never a crash. The agent read
         \"\"\"Today's weather in a city.\"\"\"
         return forecasts[city]
 
-The schema comes from the annotations and the docstring. A component of kind `tool` is a `Toolbox`: it opens into any number
-of tools (an MCP server has many); a function that `@tool` marks is a box of one.
+The schema comes from the annotations and the docstring. A component of kind `tool` is a `Toolbox`: it opens into any
+number of tools (an MCP server has many); a function that `@tool` marks is a box of one.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ class Tool:
 class FunctionTool(Tool, Toolbox):
     """A typed Python function, plain or async, as a tool."""
 
-    def __init__(
-        self, function: Callable[..., Any], *, name: str = "", takes: Time = 0, timeout: float = 60.0
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], *, name: str = "", takes: Time = 0, timeout: float = 60.0) -> None:
         self._function, self.takes, self.timeout = function, takes, timeout
         self._spec: FunctionSpec = describe(function, name=name)
         self.action = Action(self._spec.name, self._spec.description, self._spec.parameters)
@@ -87,9 +85,7 @@ class FunctionTool(Tool, Toolbox):
 @overload
 def tool(function: Callable[..., Any]) -> FunctionTool: ...
 @overload
-def tool(
-    *, name: str = "", takes: Time = 0, timeout: float = 60.0
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(*, name: str = "", takes: Time = 0, timeout: float = 60.0) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None, *, name: str = "", takes: Time = 0, timeout: float = 60.0
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:

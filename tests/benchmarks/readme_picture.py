@@ -2,8 +2,8 @@
 
     python tests/benchmarks/readme_picture.py docs/pictures/interfaces.svg
 
-Everything in it comes from three episodes with the same seed, played here. The day is the most typical of a hundred: the one
-whose three balanced scores are nearest to the means of all days.
+Everything in it comes from three episodes with the same seed, played here. The day is the most typical of a hundred:
+the one whose three balanced scores are nearest to the means of all days.
 """
 
 from __future__ import annotations

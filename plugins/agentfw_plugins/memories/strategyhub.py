@@ -1,12 +1,12 @@
 """StrategyHub as a memory and a tool: the agent itself keeps a short list of what its user prefers.
 
-The one rule: the hub belongs to one trajectory. It starts empty with each episode, also when a broken-off episode is played
-again, and is carried over its rounds; what changed at which round can be read from the run folder afterwards.
+The one rule: the hub belongs to one trajectory. It starts empty with each episode, also when a broken-off episode is
+played again, and is carried over its rounds; what changed at which round can be read from the run folder afterwards.
 
     agentfw run calendar --memory strategyhub
 
-The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the whole new list. An update that
-is over-long, repeats itself or doesn't fit is refused in words, and the hub stays as it was.
+The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the whole new list. An update
+that is over-long, repeats itself or doesn't fit is refused in words, and the hub stays as it was.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StrategyHubSettings(Settings):
     capacity: int = Field(10, ge=1, description="How many strategies a hub holds.")
     longest: int = Field(350, ge=1, description="How many characters a strategy may have.")
     show: bool = Field(
-        False, description="Show the strategies before every turn, so that none is spent on listing them."
+        False, description="Show the strategies before every turn; none is spent on listing them."
     )
 
 

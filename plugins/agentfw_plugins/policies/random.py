@@ -11,12 +11,13 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import Field
+
 from agentfw import Settings
 from agentfw.environment import Action
 from agentfw.episode import Intervention
 from agentfw.policy import Generation, Policy, Request
 from agentfw.seeds import Seeds
-from pydantic import Field
 
 __all__ = ["RandomPolicy", "RandomSettings"]
 
@@ -68,8 +69,8 @@ def _value(schema: Mapping[str, Any], generator: random.Random) -> Any:
         low = int(schema.get("minimum", 0))
         return generator.randint(low, int(schema.get("maximum", low + 9)))
     if kind == "number":
-        low = float(schema.get("minimum", 0.0))
-        return generator.uniform(low, float(schema.get("maximum", low + 1.0)))
+        least = float(schema.get("minimum", 0.0))
+        return generator.uniform(least, float(schema.get("maximum", least + 1.0)))
     if kind == "boolean":
         return generator.random() < 0.5
     if kind == "array":

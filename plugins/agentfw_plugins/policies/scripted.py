@@ -1,7 +1,7 @@
 """A policy that follows a script: no model, no network, the same answers every time.
 
-The one rule: it reads the same moment that a model reads as messages, and what it answers is read back like a model's answer.
-So everything around it is the real thing.
+The one rule: it reads the same moment that a model reads as messages, and what it answers is read back like a model's
+answer. So everything around it is the real thing.
 
     agentfw run inbox --policy scripted
     agentfw run inbox --policy scripted --set policy.rule=my_package.rules:triage
@@ -18,12 +18,13 @@ import json
 import re
 from collections.abc import Callable, Iterable
 
+from pydantic import Field
+
 from agentfw import Settings
 from agentfw.agent import Moment
 from agentfw.episode import Intervention
 from agentfw.errors import SettingsError
 from agentfw.policy import Generation, Policy, Request
-from pydantic import Field
 
 __all__ = ["ScriptedPolicy", "ScriptedSettings"]
 
@@ -31,7 +32,9 @@ Rule = Callable[[Moment], Iterable[Intervention | str]]
 
 
 class ScriptedSettings(Settings):
-    rule: str = Field("", description="A function of the moment, as package.module:name; empty for the environment's own.")
+    rule: str = Field(
+        "", description="A function of the moment, as package.module:name; empty for the environment's own."
+    )
     replies: tuple[str, ...] = Field((), description="Texts to answer with, in order and then from the first again.")
     tokens: int | None = Field(None, ge=0, description="How many tokens each answer counts for; counted where not set.")
 
