@@ -39,11 +39,31 @@ def agentfw_policies() -> list[Component]:
             settings="agentfw_plugins.policies.scripted:ScriptedSettings",
         ),
         Component(
+            "openai",
+            "agentfw_plugins.policies.openai:OpenAIPolicy",
+            "Any server that speaks OpenAI's chat completions, such as vLLM",
+            settings="agentfw_plugins.policies.openai:OpenAISettings",
+        ),
+        Component(
             "random",
             "agentfw_plugins.policies.random:RandomPolicy",
             "Draws a valid action at random",
             settings="agentfw_plugins.policies.random:RandomSettings",
         ),
+    ]
+
+
+@hookimpl
+def agentfw_tools() -> list[Component]:
+    return [
+        Component(
+            "mcp",
+            "agentfw_plugins.tools.mcp:MCPToolbox",
+            "The tools of any MCP server, started here or at a URL",
+            settings="agentfw_plugins.tools.mcp:MCPSettings",
+            extra="web",
+            needs=("mcp",),
+        )
     ]
 
 
@@ -71,6 +91,36 @@ def agentfw_reward_models() -> list[Component]:
             "format",
             "agentfw_plugins.rewards.format:Format",
             "Whether each answer could be understood and carried out",
+        ),
+    ]
+
+
+@hookimpl
+def agentfw_trackers() -> list[Component]:
+    return [
+        Component(
+            "tensorboard",
+            "agentfw_plugins.trackers.tensorboard:TensorBoardTracker",
+            "Event files that TensorBoard shows",
+            settings="agentfw_plugins.trackers.tensorboard:TensorBoardSettings",
+            extra="track",
+            needs=("tensorboard",),
+        ),
+        Component(
+            "mlflow",
+            "agentfw_plugins.trackers.mlflow:MLflowTracker",
+            "Settings and figures in MLflow, in a local store or on a server",
+            settings="agentfw_plugins.trackers.mlflow:MLflowSettings",
+            extra="track",
+            needs=("mlflow", "sqlalchemy", "alembic"),
+        ),
+        Component(
+            "wandb",
+            "agentfw_plugins.trackers.wandb:WandbTracker",
+            "Settings and figures in Weights & Biases, offline unless told otherwise",
+            settings="agentfw_plugins.trackers.wandb:WandbSettings",
+            extra="track",
+            needs=("wandb",),
         ),
     ]
 

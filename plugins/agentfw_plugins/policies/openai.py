@@ -189,9 +189,9 @@ class OpenAIPolicy(Policy):
     async def _completed(self, connection: _Connection, request: Request, model: str, until: float) -> Generation:
         """Ask, and ask again without whatever the server refuses to know."""
         names = {action.name for action in request.actions}
-        without: set[str] = set()
+        without: dict[str, str] = {}  # fields, and in which words they were refused
         while True:
-            body = self._body(request, model, self._refused | without)
+            body = self._body(request, model, self._refused | without.keys())
             try:
                 generation = await self._exchanged(
                     connection, "/chat/completions", body, lambda reply: read_answer(reply, names), until
@@ -200,11 +200,12 @@ class OpenAIPolicy(Policy):
                 name = self._unknown(refusal, body)
                 if name is None:
                     raise
-                without.add(name)
-                logger.warning("%s refuses %s and is asked without: %s", refusal.url, name, refusal.words)
+                without[name] = refusal.words
             else:
                 # Only now: where the request fails all the same, the words were about something else.
-                self._refused |= without
+                for name in without.keys() - self._refused:
+                    logger.warning("%s is asked without %s: %s", self.settings.base_url, name, without[name])
+                self._refused |= without.keys()
                 return generation
 
     def _body(self, request: Request, model: str, without: set[str]) -> dict[str, Any]:

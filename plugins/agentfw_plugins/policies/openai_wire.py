@@ -106,8 +106,11 @@ def _as_text(content: str, calls: Sequence[Call]) -> str:
     return "\n".join([content, *written] if content else written)
 
 
-def _tagged(name: str, arguments: object) -> str:
-    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments}, ensure_ascii=False)}</tool_call>"
+def _tagged(name: object, arguments: object) -> str:
+    text = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    # The same to whoever reads JSON, and nothing in it can be taken for the end of the tag.
+    inside = text.replace("</", "<\\/")
+    return f"<tool_call>{inside}</tool_call>"
 
 
 def _told(actions: Sequence[Action]) -> str:
@@ -137,14 +140,15 @@ def read_answer(reply: object, names: Collection[str]) -> Generation:
     logprobs, pieces = _logprobs(choice.get("logprobs"))
     if token_ids and len(logprobs) != len(token_ids):
         logprobs, pieces = (), ()  # they belong to other tokens than these
+    count = len(token_ids) or len(pieces) or _count(reply.get("usage"), message)
     return Generation(
         text=text,
         calls=calls,
-        count=len(token_ids) or len(pieces) or _count(reply.get("usage"), message),
+        count=count,
         prompt_ids=_integers(reply.get("prompt_token_ids") or choice.get("prompt_token_ids")),
         token_ids=token_ids,
-        logprobs=logprobs,
-        pieces=pieces,
+        logprobs=logprobs if token_ids else (),  # of no use to anybody without the ids
+        pieces=_within(pieces, text),
         version=str(reply.get("model") or ""),
         finish="length" if choice.get("finish_reason") == "length" else "stop",
     )
@@ -161,7 +165,7 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
     """The calls that the server told apart; or, if one of them is broken, all of them as text.
 
     As text they go the way of every other model's calls: those that can be understood are carried out, and the others
-    become failures, which the agent is told and a format reward sees.
+    become failures, which the record keeps and a format reward sees.
     """
     if not isinstance(found, list) or not found:
         return text, ()
@@ -170,28 +174,15 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
     for index, one in enumerate(found):
         function = one.get("function") if isinstance(one, dict) else None
         function = function if isinstance(function, dict) else {}
-        name, given = str(function.get("name") or ""), function.get("arguments")
-        arguments = _object(given)
-        if arguments is None or name not in names:
-            written.append(_tagged(name, given))
-        else:
-            calls.append(Call(name, arguments, str(one.get("id") or f"call_{index}")))
-            written.append(_tagged(name, arguments))
+        written.append(_tagged(function.get("name"), function.get("arguments")))
+        # Read like any other, so that what a call may hold doesn't depend on who took it out of the text.
+        parsed = parse_calls(written[-1], names)
+        if len(parsed.calls) == 1 and not parsed.failures:
+            call = parsed.calls[0]
+            calls.append(Call(call.name, call.arguments, str(one.get("id") or f"call_{index}")))
     if len(calls) == len(found):
         return text, tuple(calls)
     return "\n".join([text, *written] if text else written), ()
-
-
-def _object(given: object) -> dict[str, Any] | None:
-    """The arguments of a call, which servers give as a JSON text or as an object; None where they are neither."""
-    if given is None or given == "":
-        return {}
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            return None
-    return given if isinstance(given, dict) else None
 
 
 def _integers(values: object) -> tuple[int, ...]:
@@ -218,6 +209,18 @@ def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
         fits = octets and all(0 <= octet < 256 for octet in octets)
         pieces.append(decoder.decode(bytes(octets)) if fits else str(entry.get("token") or ""))
     return tuple(logprobs), tuple(pieces)
+
+
+def _within(pieces: Sequence[str], text: str) -> tuple[str, ...]:
+    """The pieces as far as they make the text: servers leave out of it the token that ended it, and the calls."""
+    if not "".join(pieces).startswith(text):
+        return ()
+    kept: list[str] = []
+    left = len(text)
+    for piece in pieces:
+        kept.append(piece[:left])
+        left -= len(kept[-1])
+    return tuple(kept)
 
 
 def _count(usage: object, message: Mapping[str, Any]) -> int:

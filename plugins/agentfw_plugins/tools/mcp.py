@@ -1,13 +1,13 @@
 """The tools of any MCP server: one that is started here and spoken to over its pipes, or one at a URL.
 
-The one rule: a call that may have been carried out is never made twice. A server that is found dead before a call is started
-anew, once, and then called; one that dies during a call leaves an observation that says so.
+The one rule: a call that may have been carried out is never made twice. A server that is found dead before a call is
+started anew, once, and then called; one that dies during a call leaves an observation that says so.
 
     agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
     agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
 
-Nothing is started without `open`, and after `close` no process is left. What the server writes to its stderr is not shown;
-its last lines are part of the error when it fails.
+Nothing is started without `open`, and after `close` no process is left. What the server writes to its stderr is not
+shown; its last lines are part of the error when it fails.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 
 from agentfw import Settings
 from agentfw.environment import Action
-from agentfw.errors import AgentfwError, InterventionRefused, MissingExtraError, UnknownNameError
+from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError
 from agentfw.tool import Tool, Toolbox
 
 from .mcp_link import Link, Lost
@@ -81,10 +81,6 @@ class MCPToolbox(Toolbox):
     """The tools of one MCP server."""
 
     def __init__(self, settings: MCPSettings) -> None:
-        try:
-            import mcp  # noqa: F401  # told when the toolbox is made, before any work starts
-        except ImportError as error:
-            raise MissingExtraError("the tool mcp", "web", module=error.name or "") from error
         self.settings = settings
         self._link: Link | None = None
         self._open = False
@@ -113,17 +109,14 @@ class MCPToolbox(Toolbox):
         """One call of one tool; whatever fails is an `InterventionRefused` in words."""
         from mcp import MCPError
 
-        link = self._link
+        found_dead = self._link is None or self._link.over
         try:
-            if link is not None and not link.over:
-                try:
-                    return _answer(name, await link.call(name, arguments))
-                except Lost as loss:
-                    if loss.sent:
-                        raise
-            link = await self._living()
-            await link.ready()
-            return _answer(name, await link.call(name, arguments))
+            try:
+                return await self._once(name, arguments)
+            except Lost as loss:
+                if loss.sent or found_dead:
+                    raise
+            return await self._once(name, arguments)
         except Lost as loss:
             known = "whether it took effect is not known" if loss.sent else "it was not made"
             raise InterventionRefused(
@@ -134,6 +127,11 @@ class MCPToolbox(Toolbox):
         except AgentfwError as error:
             raise InterventionRefused(f"{name} can't be called: {error.message}") from None
 
+    async def _once(self, name: str, arguments: Mapping[str, Any]) -> str:
+        link = await self._living()
+        await link.ready()
+        return _answer(name, await link.call(name, arguments))
+
     async def _living(self) -> Link:
         """The connection, or a new one where it is over."""
         old = self._link
@@ -142,7 +140,7 @@ class MCPToolbox(Toolbox):
         if not self._open:
             raise AgentfwError(f"the MCP server {self.settings.server} is closed")
         # Another call may have come first while the old one was closing.
-        if self._link is None or self._link is old and old.over:
+        if self._link is None or (self._link is old and old.over):
             self._link = Link(self.settings)
         return self._link
 

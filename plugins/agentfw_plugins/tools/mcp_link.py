@@ -22,7 +22,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agentfw.errors import AgentfwError
+from agentfw.errors import AgentfwError, MissingExtraError
 
 if TYPE_CHECKING:
     import httpx2
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from .mcp import MCPSettings
 
 __all__ = ["Link", "Lost"]
+
+# Without any handler Python prints what the package logs: a traceback for every line that a server writes by mistake.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 class Lost(Exception):
@@ -98,7 +101,8 @@ class Link:
 
         try:
             with anyio.fail_after(self.settings.connect_deadline) as self._scope:
-                await self._live(self._scope)
+                if not self._ended.is_set():
+                    await self._live(self._scope)
         except Exception as error:
             self._cause = _leaf(error)
         finally:
@@ -130,8 +134,6 @@ class Link:
     async def _transport(self, stack: AsyncExitStack) -> Transport:
         from mcp import StdioServerParameters, stdio_client
 
-        # What servers write to their stdout besides messages is logged with a traceback, which is nobody's business here.
-        logging.getLogger("mcp").addHandler(logging.NullHandler())
         settings = self.settings
         if settings.command:
             env = {**settings.env, **self._secrets}
@@ -164,6 +166,8 @@ class Link:
     def _failure(self) -> AgentfwError:
         """Why there is no connection, and what to check."""
         settings, cause = self.settings, self._cause
+        if isinstance(cause, ImportError):
+            return MissingExtraError("the tool mcp", "web", module=cause.name or "mcp")
         mend = (
             f"run it by hand: {settings.server}" if settings.command else "is it running there, and is the URL right?"
         )

@@ -1,0 +1,150 @@
+"""A run's settings and figures in MLflow: in a local store without a server, or on a tracking server for many.
+
+The one rule: one run is one MLflow run, however often it is broken off. Its id is kept in the run's folder, and whoever
+goes on with the run goes on with that.
+
+    agentfw run inbox --tracker mlflow --set tracker.mlflow.store=shared
+    mlflow ui --backend-store-uri sqlite:///shared/mlflow.db
+
+The local store is SQLite: MLflow 3 has stopped keeping plain files. MLflow's own telemetry is switched off.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.errors import MissingExtraError
+from agentfw.journal import write_whole
+from agentfw.tracker import Tracker
+
+__all__ = ["MLflowSettings", "MLflowTracker"]
+
+_LONGEST_VALUE = 6000  # characters; MLflow refuses longer parameters
+_MOST_AT_ONCE = 100  # parameters in one batch
+_FORBIDDEN = re.compile(r"[^/\w.\- ]")  # in names
+
+
+class MLflowSettings(Settings):
+    store: str = Field(
+        "",
+        description="A folder for the store, which runs can share to be compared, or the address of a tracking server; "
+        "empty is in the run's folder.",
+    )
+    experiment: str = Field("agentfw", min_length=1, description="MLflow's name for the runs that belong together.")
+
+
+class MLflowTracker(Tracker):
+    """Writes one MLflow run."""
+
+    def __init__(self, settings: MLflowSettings) -> None:
+        self.settings = settings
+        self._client: Any = None
+        self._run = ""
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        store, artifacts = self._store(folder)
+        try:
+            self._client = _client(store)
+            known = self._earlier(folder / "mlflow-run.json", store)
+            if known is None:
+                created = self._client.create_run(self._experiment(artifacts), run_name=run)
+                self._run, params = created.info.run_id, set()
+                write_whole(folder / "mlflow-run.json", json.dumps({"store": store, "run": self._run}) + "\n")
+            else:
+                self._run, params = known.info.run_id, set(known.data.params)
+                self._client.update_run(self._run, status="RUNNING")
+        except ImportError as error:
+            raise MissingExtraError("the tracker mlflow", "track", module=error.name or "") from error
+        self._note_settings(settings, params)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        figures = [Metric(_name(name), float(value), now, step) for name, value in metrics.items()]
+        self._client.log_batch(self._run, metrics=figures)
+
+    def finish(self, summary: Mapping[str, float]) -> None:
+        self.log(0, {f"summary/{name}": value for name, value in summary.items()})
+        self._end("FINISHED")
+
+    def close(self) -> None:
+        self._end("FAILED")
+
+    def _end(self, status: str) -> None:
+        """Only the first end counts: a run that is closed without having finished has failed."""
+        client, self._client = self._client, None
+        if client is not None and self._run:
+            client.set_terminated(self._run, status)
+
+    def _store(self, folder: Path) -> tuple[str, str | None]:
+        """The store's address, and where files that belong to its runs would go."""
+        if "://" in self.settings.store:
+            return self.settings.store, None
+        place = (Path(self.settings.store) if self.settings.store else folder / "mlflow").absolute()
+        place.mkdir(parents=True, exist_ok=True)
+        return f"sqlite:///{(place / 'mlflow.db').as_posix()}", (place / "artifacts").as_uri()
+
+    def _earlier(self, note: Path, store: str) -> Any:
+        """The MLflow run that this run already has in this store."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            kept = json.loads(note.read_text("utf-8"))
+            run = self._client.get_run(kept["run"]) if kept["store"] == store else None
+        except (OSError, ValueError, KeyError, TypeError, MlflowException):
+            return None  # there is none, or the store has forgotten it
+        return run if run is not None and run.info.lifecycle_stage == "active" else None
+
+    def _experiment(self, artifacts: str | None) -> str:
+        found = self._client.get_experiment_by_name(self.settings.experiment)
+        if found is not None:
+            return str(found.experiment_id)
+        return str(self._client.create_experiment(self.settings.experiment, artifact_location=artifacts))
+
+    def _note_settings(self, settings: Mapping[str, Any], known: set[str]) -> None:
+        """Settings as parameters, which MLflow never lets anybody change."""
+        from mlflow.entities import Param
+
+        named = {_name(key): value[:_LONGEST_VALUE] for key, value in _flat(settings)}
+        params = [Param(key, value) for key, value in named.items() if key not in known]
+        for start in range(0, len(params), _MOST_AT_ONCE):
+            self._client.log_batch(self._run, params=params[start : start + _MOST_AT_ONCE])
+
+
+def _client(store: str) -> Any:
+    # Read when mlflow is imported: nothing about a run leaves the machine unasked.
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    from mlflow.tracking import MlflowClient
+
+    # It would tell how it makes its tables.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+    return MlflowClient(tracking_uri=store)
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as dotted keys."""
+    if isinstance(value, Mapping):
+        items: Any = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        yield path, value if isinstance(value, str) else json.dumps(value)
+        return
+    for key, inner in items:
+        yield from _flat(inner, f"{path}.{key}" if path else str(key))
+
+
+def _name(name: str) -> str:
+    """A name as MLflow takes it."""
+    return _FORBIDDEN.sub("_", name).strip("/")[:250] or "_"

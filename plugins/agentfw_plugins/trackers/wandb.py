@@ -1,0 +1,86 @@
+"""A run's settings and figures in Weights & Biases: on disk at first, sent when and if the user says so.
+
+The one rule: nothing leaves the machine unless `mode` is online. Offline, the records lie in the run's folder, and
+`wandb sync` sends them; parts of one run carry one id, so they come together there.
+
+    agentfw run inbox --tracker wandb
+    wandb sync runs/2026-11-21-inbox-7f3a/wandb/offline-run-*
+
+Neither the code nor what git knows of it is recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.tracker import Tracker
+
+__all__ = ["WandbSettings", "WandbTracker"]
+
+
+class WandbSettings(Settings):
+    mode: Literal["offline", "online"] = Field(
+        "offline", description="Whether to keep the records on this machine or to send them as the run goes on."
+    )
+    project: str = Field("agentfw", min_length=1, description="The project that the runs belong to.")
+
+
+class WandbTracker(Tracker):
+    """Writes one run of Weights & Biases."""
+
+    def __init__(self, settings: WandbSettings) -> None:
+        self.settings = settings
+        self._run: Any = None
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        # Read when wandb is imported: its own crash reports go over the network too.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        try:
+            import wandb
+        except ImportError as error:
+            raise MissingExtraError("the tracker wandb", "track", module=error.name or "") from error
+        online = self.settings.mode == "online"
+        if online and not wandb.api.api_key:
+            raise AgentfwError(
+                "the tracker wandb is online and has no key",
+                mend="wandb login, or set WANDB_API_KEY, or set mode to offline",
+            )
+        self._run = wandb.init(
+            project=self.settings.project,
+            name=run,
+            id=re.sub(r"[^\w.-]", "-", run),
+            dir=str(folder),
+            mode=self.settings.mode,
+            # Offline there is nobody to ask what there is already; `wandb sync` puts the parts together.
+            resume="allow" if online else None,
+            reinit="create_new",
+            config=dict(settings),
+            settings=wandb.Settings(console="off", silent=True, disable_git=True, disable_code=True),
+        )
+        # Episodes end in any order, and wandb drops whatever goes back in its own count of steps.
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log({**metrics, "step": step})
+
+    def finish(self, summary: Mapping[str, float]) -> None:
+        self._run.summary.update({f"summary/{name}": value for name, value in summary.items()})
+        self._end(0)
+
+    def close(self) -> None:
+        self._end(1)
+
+    def _end(self, code: int) -> None:
+        """Only the first end counts: a run that is closed without having finished has failed."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.finish(exit_code=code)

@@ -1,0 +1,119 @@
+"""What the openai policy makes of a reply, where no server is needed to see it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentfw.environment import Action
+from agentfw.episode import Call, Message
+from agentfw.policy import Request
+from agentfw_plugins.policies.openai_wire import chat_body, read_answer
+
+OPEN = Action("open", "Open a message.", {"type": "object", "properties": {}})
+
+
+def reply(content: object, *, usage: object = None, calls: object = None, **choice: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content, "tool_calls": calls}
+    return {"model": "served", "choices": [{"message": message, **choice}], "usage": usage}
+
+
+def logprobs(*tokens: tuple[str, list[int] | None]) -> dict[str, Any]:
+    return {"content": [{"token": token, "logprob": -1.0, "bytes": octets} for token, octets in tokens]}
+
+
+def test_without_token_ids_the_pieces_still_say_how_far_an_answer_had_come() -> None:
+    answer = read_answer(reply("thirteen pigs", logprobs=logprobs(("thirteen", None), (" pigs", None))), ())
+    assert (answer.logprobs, answer.length, answer.cut(1).text) == ((), 2, "thirteen")
+
+
+def test_pieces_of_another_text_are_not_taken_for_it() -> None:
+    # A server that keeps the model's reasoning to itself lists its tokens all the same.
+    answer = read_answer(reply("42", logprobs=logprobs(("<think>", None), ("42", None))), ())
+    assert (answer.pieces, answer.length) == ((), 2)
+
+
+def test_a_character_that_is_spread_over_tokens_comes_out_whole() -> None:
+    octets = list("ü".encode())
+    answer = read_answer(reply("ü", logprobs=logprobs(("\\xc3", octets[:1]), ("\\xbc", octets[1:]))), ())
+    assert answer.pieces == ("", "ü")
+
+
+def test_bytes_that_are_none_are_replaced_by_the_token() -> None:
+    assert read_answer(reply("ab", logprobs=logprobs(("a", [999]), ("b", []))), ()).pieces == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [logprobs(("a", None)), {"content": [{"token": "a"}] * 2}, {"content": [{"logprob": float("nan")}] * 2}, None, 3],
+)
+def test_logprobs_that_do_not_belong_to_the_token_ids_are_not_taken_for_theirs(given: object) -> None:
+    answer = read_answer(reply("ab", token_ids=[3, 4], logprobs=given), ())
+    assert (answer.token_ids, answer.logprobs, answer.pieces) == ((3, 4), (), ())
+
+
+def test_an_answer_without_any_count_still_takes_time() -> None:
+    assert read_answer(reply("twelve chars"), ()).length == 3
+    calls = [{"id": "1", "function": {"name": "open", "arguments": "{}"}}]
+    assert read_answer(reply(None, calls=calls), {"open"}).length > 0
+
+
+def test_content_in_parts_is_joined_and_content_that_is_null_is_no_text() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+    assert [read_answer(reply(content), ()).text for content in (parts, None)] == ["ab", ""]
+
+
+@pytest.mark.parametrize("arguments", ["", None, "{}", {}])
+def test_a_call_without_arguments_is_a_call(arguments: object) -> None:
+    calls = [{"id": "1", "function": {"name": "open", "arguments": arguments}}]
+    assert read_answer(reply(None, calls=calls), {"open"}).calls == (Call("open", {}, "1"),)
+
+
+@pytest.mark.parametrize("calls", [[3], [{}], [{"function": 3}], [{"function": {"name": None, "arguments": "{}"}}]])
+def test_calls_that_are_none_are_left_to_whoever_reads_the_text(calls: object) -> None:
+    answer = read_answer(reply("So:", calls=calls), {"open"})
+    assert answer.calls == ()
+    assert answer.text.startswith("So:\n<tool_call>")
+
+
+def test_a_call_may_hold_what_ends_a_call_in_a_text() -> None:
+    calls = [{"id": "1", "function": {"name": "open", "arguments": '{"x": "</tool_call>"}'}}]
+    assert read_answer(reply(None, calls=calls), {"open"}).calls == (Call("open", {"x": "</tool_call>"}, "1"),)
+
+
+@pytest.mark.parametrize("arguments", ['{"x": NaN}', '{"x": "\\ud800"}', "[" * 100_000])
+def test_a_call_holds_nothing_that_no_file_can_keep(arguments: str) -> None:
+    calls = [{"id": "1", "function": {"name": "open", "arguments": arguments}}]
+    answer = read_answer(reply(None, calls=calls), {"open"})
+    for call in answer.calls:
+        json.dumps(dict(call.arguments), allow_nan=False).encode()
+        str(call.arguments).encode()
+
+
+def test_users_who_speak_twice_are_sent_as_one_for_the_templates_that_want_turns() -> None:
+    said = [Message("user", "a"), Message("user", "b"), Message("assistant", "c"), Message("user", "d")]
+    sent = chat_body(Request(said), native=True)["messages"]
+    assert [(message["role"], message["content"]) for message in sent] == [
+        ("user", "a\nb"),
+        ("assistant", "c"),
+        ("user", "d"),
+    ]
+
+
+def test_a_server_without_tools_is_told_of_them_also_where_there_is_no_system_message() -> None:
+    sent = chat_body(Request([Message("user", "a")], [OPEN]), native=False)["messages"]
+    assert [message["role"] for message in sent] == ["system", "user"]
+    assert "Open a message." in sent[0]["content"]
+
+
+def test_calls_of_a_program_are_written_out_for_a_server_without_tools() -> None:
+    said = [
+        Message("user", "a"),
+        Message("assistant", "Well.", (Call("open", {"x": 1}, "1.0"),)),
+        Message("tool", "done", answers="1.0"),
+    ]
+    sent = chat_body(Request(said, [OPEN]), native=False)["messages"]
+    assert sent[2]["content"] == 'Well.\n<tool_call>{"name": "open", "arguments": {"x": 1}}</tool_call>'
+    assert sent[3] == {"role": "user", "content": "<tool_response>\ndone\n</tool_response>"}
