@@ -1,7 +1,8 @@
 """What a check is, and how one is run so that no component can raise through it or hang it.
 
-The one rule: a check is a plain function whose docstring's first sentence is the promise, in the words of somebody who uses
-the component. It ends quietly (kept), with `BrokenPromise` (broken, and how) or with `DoesNotApply` (nothing to be seen here).
+The one rule: a check is a plain function whose docstring's first sentence is the promise, in the words of somebody
+who uses the component. It ends quietly (kept), with `BrokenPromise` (broken, and how) or with `DoesNotApply` (nothing
+to be seen here).
 
     async def recall_is_bounded(subject: Subject[Memory]) -> None:
         '''It never brings up more than it was asked for.'''
@@ -9,7 +10,8 @@ the component. It ends quietly (kept), with `BrokenPromise` (broken, and how) or
         if len(await memory.recall(Query("tea", Task(0, 0), limit=1))) > 1:
             raise BrokenPromise("asked for 1, it gave more")
 
-Each check runs in a thread of its own with a time limit: a component that never answers costs a person a minute, not the day.
+Each check runs in a thread of its own with a time limit: a component that never answers costs a person a minute, not
+the day.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import copy
 import inspect
 import os
 import tempfile
@@ -30,6 +33,7 @@ from typing import Any, Generic, TypeVar
 
 from ..episode import Episode
 from ..errors import AgentfwError
+from ..plugin_guard import stdout_to_stderr
 from ..plugin_record import describe
 
 __all__ = [
@@ -37,6 +41,7 @@ __all__ = [
     "CheckFunction",
     "CheckResult",
     "DoesNotApply",
+    "OutOfTime",
     "Subject",
     "promise_of",
     "require",
@@ -49,6 +54,10 @@ Made = TypeVar("Made")
 
 class BrokenPromise(AssertionError):
     """The component doesn't do what its kind promises; the text says how."""
+
+
+class OutOfTime(BrokenPromise):
+    """It didn't end within the time limit."""
 
 
 class DoesNotApply(Exception):
@@ -120,16 +129,20 @@ def run_check(
     """Run one check to its end, or to the time limit."""
     began = time.monotonic()
     outcome: list[BaseException | None] = []
+    before = os.getcwd()
     # On Windows a file that a component still has open can't be deleted; that is not what is being checked.
-    with tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True) as folder:
-        subject = Subject(make, episodes, Path(folder))
+    folders = tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True)
+    with folders as folder, stdout_to_stderr():
+        # Copies: what one check's component does to its episodes must not be seen by the next check.
+        subject = Subject(make, copy.deepcopy(list(episodes)), Path(folder))
         context = contextvars.copy_context()
         thread = threading.Thread(
             target=lambda: outcome.append(context.run(_guarded, check, subject)), name=check.__name__, daemon=True
         )
         thread.start()
         thread.join(time_limit)
-    error = outcome[0] if outcome else BrokenPromise(f"it did not end within {time_limit:g} s")
+        os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
+    error = outcome[0] if outcome else OutOfTime(f"it did not end within {time_limit:g} s")
     skipped = isinstance(error, DoesNotApply)
     return CheckResult(
         name=check.__name__,
@@ -162,12 +175,21 @@ def _detail(error: BaseException) -> str:
         return str(error)
     if isinstance(error, AgentfwError):
         return f"{error.message}; {error.mend}" if error.mend else error.message
-    return f"raised {describe(error)}{_place(error)}"
+    notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
+    return f"raised {describe(error)}{notes}{_place(error)}"
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of the traceback that isn't agentfw's: where an author has to look."""
-    own = str(Path(__file__).parent.parent)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)]
-    frames = [frame for frame in frames if not frame.filename.startswith(os.path.dirname(os.__file__))] or frames
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    """The innermost line of the traceback that is neither agentfw's nor Python's: where an author has to look."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(_OURS) and not _is_of_python(frame.filename)]
+    return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+
+
+_OURS = f"{Path(__file__).parent.parent}{os.sep}"
+_PYTHON = f"{Path(os.__file__).parent}{os.sep}"
+
+
+def _is_of_python(file: str) -> bool:
+    # Outside of a virtual environment installed packages lie within Python's own folder.
+    return file.startswith(_PYTHON) and "site-packages" not in file

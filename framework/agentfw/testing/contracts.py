@@ -1,6 +1,7 @@
 """The contract of each kind: which checks it has, and running them on a component.
 
-The one rule: whatever a component does, the answer is a list of results. What can't be made at all is one failed result.
+The one rule: whatever a component does, the answer is a list of results. What can't be made at all is one failed
+result.
 
     results = run_contract(host, "environment", "inbox", {"rate": 0.5})
     results = check_component("memory", Notebook)
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..episode import Episode
 from ..errors import UnknownNameError
-from .checks import CheckFunction, CheckResult, Subject, require, run_check
+from .checks import CheckFunction, CheckResult, OutOfTime, Subject, require, run_check
 from .samples import sample_episodes
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ _CONTRACTS = {
 def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run."""
     where = _of(kind)
-    found: Sequence[CheckFunction] = getattr(
-        importlib.import_module(f".{where.module}", __package__), where.checks
-    )
+    found: Sequence[CheckFunction] = getattr(importlib.import_module(f".{where.module}", __package__), where.checks)
     return (_can_be_made(kind), *found)
 
 
@@ -80,12 +79,13 @@ def run_contract(
 def check_component(
     kind: str, factory: Factory, *, episodes: Sequence[Episode] | None = None, time_limit: float = TIME_LIMIT
 ) -> list[CheckResult]:
-    """Check what a factory makes."""
-    first, *others = contract(kind)
+    """Check what a factory makes. What can't be made, or hangs, is not checked any further."""
     material = sample_episodes() if episodes is None else episodes
-    results = [run_check(first, factory, episodes=material, time_limit=time_limit)]
-    if results[0].passed:
-        results += [run_check(check, factory, episodes=material, time_limit=time_limit) for check in others]
+    results: list[CheckResult] = []
+    for check in contract(kind):
+        results.append(run_check(check, factory, episodes=material, time_limit=time_limit))
+        if isinstance(results[-1].error, OutOfTime) or not results[0].passed:
+            break
     return results
 
 

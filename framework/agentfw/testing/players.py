@@ -1,7 +1,7 @@
 """Playing an environment for a check: policies that act at random, do nothing, or call nonsense.
 
-The one rule: what is drawn comes from the task's seed and the order of the turns, so that one task is played one way, however
-many episodes are played beside it.
+The one rule: what is drawn comes from the task's seed and the order of the turns, so that one task is played one way,
+however many episodes are played beside it.
 
     episode = await play(Inbox(), Task(0, seed=7), RandomCaller())
 """
@@ -62,7 +62,7 @@ class Silent(Caller):
 
 
 class Nonsense(Caller):
-    """Calls that can't be carried out, calls that may be anything, and among them one that fits so that things go on."""
+    """Calls that can't be carried out, calls that may be anything, and one that fits so that things go on."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """JSON schemas of actions: whether one can be used, what fits it, and what certainly doesn't.
 
-The one rule: "certainly". Whoever checks arguments may convert "3" to 3, so nothing here is called wrong that a lenient
-reader could understand.
+The one rule: "certainly". Whoever checks arguments may convert "3" to 3, so nothing here is called wrong that a
+lenient reader could understand.
 
     >>> schema = {"type": "object", "properties": {"cups": {"type": "integer"}}, "required": ["cups"]}
     >>> problems(schema), [wrong for wrong, why in unfitting(schema)]
@@ -27,8 +27,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _WORDS = ("yes", "no", "tea", "later", "7", "green")
 _DEEPEST = 6  # a schema may contain itself
 _JUNK: tuple[Any, ...] = (
-    None, True, -1, 10**30, 1e308, math.nan, math.inf, "", "x" * 1000, "\x00\x1b[31m", "ünï 🫖", [], [[[]]], {}, {"a": {"b": 1}},
-)  # fmt: skip
+    *(None, True, -1, 10**30, 1e308, math.nan, math.inf),
+    *("", "x" * 1000, "\x00\x1b[31m", "ünï 🫖"),
+    *([], [[[]]], {}, {"a": {"b": 1}}),
+)
 
 
 def check_actions(actions: Sequence[Action]) -> None:

@@ -1,0 +1,82 @@
+"""Names for a new plugin: of its distribution, its package and its component.
+
+The one rule: a name that would get in somebody's way is refused, with the reason and a way out.
+
+    >>> derive("Agentfw_Tea")
+    Names(distribution='agentfw-tea', package='agentfw_tea', component='tea')
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import metadata
+from ..component import KINDS
+from ..errors import UsageError
+from ..metadata import normalise
+
+if TYPE_CHECKING:
+    from ..host import Host
+
+__all__ = ["Names", "check_name", "derive"]
+
+_VALID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # as packaging standards have it
+_PREFIX = "agentfw-"
+_LONGEST = 50
+
+
+class Names(NamedTuple):
+    """What the parts of a plugin are called."""
+
+    distribution: str
+    """What people install."""
+    package: str
+    """What Python imports."""
+    component: str
+    """What people select: the distribution's name without `agentfw-`."""
+
+
+def derive(name: str) -> Names:
+    """The names that follow from the one that a person chose."""
+    distribution = normalise(name)
+    return Names(distribution, distribution.replace("-", "_"), distribution.removeprefix(_PREFIX))
+
+
+def check_name(name: str, kind: str, host: Host) -> Names:
+    """The names for a new plugin, or a UsageError where they can't be used."""
+    if not _VALID.fullmatch(name) or len(name) > _LONGEST:
+        raise UsageError(
+            f'"{name[:100]}" can\'t be the name of a package',
+            mend=f"take letters, digits and hyphens, {_LONGEST} at most, a letter first: agentfw-tea",
+        )
+    names = derive(name)
+    if not names.component or not names.package.isidentifier() or keyword.iskeyword(names.package):
+        raise UsageError(
+            f'"{name}" would make a package that Python can\'t import: {names.package}',
+            mend=f"begin with a letter: agentfw-{names.component or 'tea'}",
+        )
+    version = metadata.scan("agentfw").distributions.get(names.distribution)
+    if version is not None:
+        raise UsageError(f"{names.distribution} {version} is installed already", mend="take another name")
+    if names.package in sys.stdlib_module_names or _importable(names.package):
+        raise UsageError(
+            f"Python has a module called {names.package} already", mend=f"take another name: agentfw-{names.component}"
+        )
+    for offer in host.components(kind):
+        if offer.component.name == names.component:
+            raise UsageError(
+                f'{offer.record.distribution} offers the {KINDS[kind].title} "{names.component}" already',
+                mend="take another name: two plugins with one name for a component can't be used together",
+            )
+    return names
+
+
+def _importable(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # a module that was put in place by hand
+        return True

@@ -1,0 +1,214 @@
+"""The contract of environments.
+
+The one rule: a world is judged by what its agents and its records show. So each check plays episodes the way a run
+does, with agents that act at random, talk nonsense, or do nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+from collections.abc import Sequence
+
+from ..environment import Brief, Environment
+from ..episode import Call, Episode, Task
+from ..interfaces import parse_interface
+from ..policy import Request
+from .checks import CheckFunction, DoesNotApply, Subject, require
+from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
+from .schemas import check_actions
+
+__all__ = ["ENVIRONMENT"]
+
+Worlds = Subject[Environment]
+_SEED = 7
+
+
+def _task(subject: Worlds, index: int = 0) -> Task:
+    return subject.make().tasks(index + 1, _SEED, "test")[index]
+
+
+def the_brief_can_be_read(subject: Worlds) -> None:
+    """An agent is told a goal and actions that a model can call."""
+    brief = subject.make().brief()
+    require(isinstance(brief, Brief), f"brief() gives a {type(brief).__name__}")
+    require(
+        isinstance(brief.goal, str) and brief.goal.strip(), "there is no goal: write a docstring, or override goal()"
+    )
+    check_actions(brief.actions)
+    time = brief.time_per_token
+    require(math.isfinite(time) and time >= 0, f"a token can't take {time}")
+
+
+def tasks_are_as_many_as_asked(subject: Worlds) -> None:
+    """A run gets as many episodes as it asks for, each of its own, and the same ones for the same seed."""
+    for count in (1, 5):
+        tasks = list(subject.make().tasks(count, _SEED, "test"))
+        require(len(tasks) == count, f"tasks({count}, ...) gives {len(tasks)}")
+        require(all(isinstance(task, Task) for task in tasks), "tasks() gives something that is no Task")
+        indexes = [task.index for task in tasks]
+        require(len(set(indexes)) == count, f"tasks({count}, ...) gives one index twice: {indexes}")
+        again = list(subject.make().tasks(count, _SEED, "test"))
+        require(tasks == again, f"tasks({count}, {_SEED}, 'test') gives other tasks the second time")
+
+
+async def one_seed_gives_one_episode(subject: Worlds) -> None:
+    """One seed gives one episode: played twice alike, it is recorded alike."""
+    task = _task(subject)
+    first = await play(subject.make(), task, RandomCaller())
+    second = await play(subject.make(), task, RandomCaller())
+    _same(first, second, "played twice")
+
+
+async def episodes_do_not_touch_each_other(subject: Worlds) -> None:
+    """Episodes that are played side by side are those that are played alone."""
+    tasks = [_task(subject, index) for index in range(3)]
+    alone = [await play(subject.make(), task, RandomCaller()) for task in tasks]
+    together = await asyncio.gather(*(play(subject.make(), task, RandomCaller()) for task in tasks))
+    for first, second in zip(alone, together, strict=True):
+        _same(first, second, "played beside others")
+
+
+async def any_seed_will_do(subject: Worlds) -> None:
+    """Any seed gives an episode, a large one too."""
+    for seed in (0, 1, 2**31, 2**63 - 1):
+        await play(subject.make(), Task(0, seed), RandomCaller(), most_turns=20)
+
+
+async def time_never_runs_back(subject: Worlds) -> None:
+    """Time never runs back in the record."""
+    episode = await play(subject.make(), _task(subject), RandomCaller())
+    latest = episode.started
+    for event in episode.events:
+        require(event.time >= latest, f"{event.kind} {event.name} is recorded at {event.time}, after one at {latest}")
+        latest = event.time
+    require(latest <= episode.ended, f"the episode ends at {episode.ended}, before its last event at {latest}")
+
+
+async def it_ends(subject: Worlds) -> None:
+    """An episode ends also when the agent does nothing, or too much."""
+    for player in (Silent(), RandomCaller()):
+        episode = await play(subject.make(), _task(subject), player)
+        ways = ("finished", "horizon", "turn_limit", "quiet")
+        require(episode.finish in ways, f'it ended as "{episode.finish}"')
+
+
+async def nonsense_is_refused(subject: Worlds) -> None:
+    """What can't be done is refused, and nothing that an agent says brings the world down."""
+    fuzzed = 0
+    for index in range(4):
+        nonsense = Nonsense()
+        episode = await play(subject.make(), _task(subject, index), nonsense)
+        tried = {str(event.data["id"]) for event in episode.events if event.kind == "intervention"}
+        refused = {str(event.data["id"]) for event in episode.events if event.kind == "refused"}
+        for call, words in nonsense.impossible.items():
+            require(call not in tried or call in refused, f"it took {words}")
+        fuzzed += len(tried)
+        if fuzzed > 500:
+            return
+
+
+async def the_record_comes_back_equal(subject: Worlds) -> None:
+    """An episode goes to disk as JSON and comes back equal."""
+    episode = await play(subject.make(), _task(subject), RandomCaller())
+    for event in episode.events:
+        back: object
+        try:
+            back = json.loads(json.dumps(event.data))
+        except (TypeError, ValueError) as error:
+            back = error
+        require(
+            back == event.data,
+            f"the data of {event.kind} {event.name} is no plain JSON: "
+            f"{_short(event.data)} comes back as {_short(back)}",
+        )
+    record = json.loads(json.dumps(episode.to_record()))
+    require(Episode.from_record(record) == episode, "the record, read back, is another episode")
+
+
+async def the_headline_is_there(subject: Worlds) -> None:
+    """The figure that it leads with is in every outcome, and all figures are numbers."""
+    for most_turns in (MOST_TURNS, 1):
+        environment = subject.make()
+        episode = await play(environment, _task(subject), RandomCaller(), most_turns=most_turns)
+        name = environment.headline
+        require(
+            name == "utility" or name in episode.outcome,
+            f'its headline "{name}" isn\'t in the outcome of an episode that ended as "{episode.finish}": '
+            f"{', '.join(episode.outcome) or 'nothing is'}",
+        )
+        for figure, value in {**episode.outcome, "utility": episode.utility}.items():
+            number = isinstance(value, (int, float)) and math.isfinite(value)
+            require(number, f"the figure {figure} is {value!r}, which is no finite number")
+
+
+async def every_interface_will_do(subject: Worlds) -> None:
+    """It can be played through each of the four interfaces."""
+    for name in ("event_driven", "step_loop", "polling:1", "reflex"):
+        for player in (RandomCaller(), Silent()):
+            await play(subject.make(), _task(subject), player, parse_interface(name), most_turns=40)
+
+
+async def the_demonstration_works(subject: Worlds) -> None:
+    """Where it demonstrates how to act, what it shows can be done."""
+    environment = subject.make()
+    if environment.brief().demonstration is None:
+        raise DoesNotApply("it has no demonstration")
+    shown = _Follower()
+    episode = await play(environment, _task(subject), shown)
+    require(shown.calls_made, "in a whole episode its demonstration does nothing")
+    refused = [event for event in episode.events if event.kind == "refused"]
+    reasons = [str(event.data["reason"]) for event in refused]
+    require(len(refused) < shown.calls_made, f"all that its demonstration does is refused: {', '.join(reasons[:1])}")
+
+
+def _same(first: Episode, second: Episode, how: str) -> None:
+    """Broken where two records differ; the text says in what first."""
+    one, two = first.to_record(), second.to_record()
+    if json.dumps(one, default=repr) == json.dumps(two, default=repr):
+        return
+    for number, (event, other) in enumerate(zip(first.events, second.events, strict=False)):
+        if event != other:
+            difference = f"event {number} is {_short(event)} once and {_short(other)} then"
+            break
+    else:
+        names = [name for name in one if json.dumps(one[name], default=repr) != json.dumps(two[name], default=repr)]
+        difference = f"the records differ in {', '.join(names)}"
+    require(False, f"{how}, the episode is another one: {difference}; take every random choice from world.random")
+
+
+def _short(value: object) -> str:
+    text = str(value) if isinstance(value, Exception) else repr(value)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+class _Follower(Silent):
+    """Does what the environment's demonstration does."""
+
+    calls_made = 0
+
+    def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
+        assert request.brief.demonstration is not None
+        assert request.moment is not None
+        given = request.brief.demonstration(request.moment)
+        calls = [call for call in given if not isinstance(call, str)]
+        self.calls_made += len(calls)
+        return calls
+
+
+ENVIRONMENT: list[CheckFunction] = [
+    the_brief_can_be_read,
+    tasks_are_as_many_as_asked,
+    one_seed_gives_one_episode,
+    episodes_do_not_touch_each_other,
+    any_seed_will_do,
+    time_never_runs_back,
+    it_ends,
+    nonsense_is_refused,
+    the_record_comes_back_equal,
+    the_headline_is_there,
+    every_interface_will_do,
+    the_demonstration_works,
+]

@@ -1,0 +1,117 @@
+"""The contract of learners.
+
+The one rule: an update is all or nothing, and lives in its own folder. A batch with nothing to learn from is either
+refused with an error of agentfw's tree, before anything is written, or gives an update like any other.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+from pathlib import Path
+
+from ..errors import AgentfwError
+from ..learner import Batch, Learner, Update
+from ..optimizer import Advantage, Loss
+from .checks import CheckFunction, Subject, require
+
+__all__ = ["LEARNER"]
+
+Learners = Subject[Learner]
+
+
+def _batch(subject: Learners, folder: Path) -> Batch:
+    """The episodes, each turn a little better or worse than expected."""
+    episodes = copy.deepcopy(list(subject.episodes))
+    advantages = [
+        Advantage(episode.id, turn.index, 0.5 if (number + turn.index) % 2 else -0.5)
+        for number, episode in enumerate(episodes)
+        for turn in episode.turns
+    ]
+    return Batch(episodes, advantages, Loss(), folder)
+
+
+def _updated(learner: Learner, batch: Batch) -> Update:
+    update = learner.update(batch)
+    require(isinstance(update, Update), f"it gives a {type(update).__name__}, which is no Update")
+    require(isinstance(update.version, str) and update.version, "the update has no version")
+    require(update.adapter.exists(), f"the adapter {update.adapter.name} that it names isn't there")
+    inside = update.adapter.resolve().is_relative_to(batch.folder.resolve())
+    require(inside, f"its adapter is at {update.adapter}, outside the folder that it was given")
+    for name, value in update.metrics.items():
+        number = isinstance(value, (int, float)) and math.isfinite(value)
+        require(number, f"its figure {name} is {value!r}, which is no finite number")
+    return update
+
+
+def an_update_gives_an_adapter(subject: Learners) -> None:
+    """An update gives a version and an adapter that is there, in the folder that it was given."""
+    _updated(subject.make(), _batch(subject, subject.folder / "update-1"))
+
+
+def what_was_there_stays(subject: Learners) -> None:
+    """An update writes in its own folder only, and leaves earlier versions as they are."""
+    learner = subject.make()
+    (subject.folder / "beside.txt").write_text("somebody else's", "utf-8")
+    first = _updated(learner, _batch(subject, subject.folder / "update-1"))
+    before = _contents(subject.folder)
+    second = _updated(learner, _batch(subject, subject.folder / "update-2"))
+    after = _contents(subject.folder)
+    changed = sorted(name for name, content in before.items() if after.get(name) != content)
+    require(not changed, f"the second update changed {', '.join(changed)}")
+    new = sorted(name for name in after.keys() - before.keys() if not name.startswith("update-2/"))
+    require(not new, f"the second update wrote {', '.join(new)} outside its folder")
+    require(first.version != second.version, f'two updates have the version "{first.version}"')
+
+
+def a_repeated_update_will_do(subject: Learners) -> None:
+    """An update that was killed can be done again by a new learner, from the state before."""
+    learner = subject.make()
+    _updated(learner, _batch(subject, subject.folder / "update-1"))
+    try:
+        state = json.loads(json.dumps(learner.state(), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        require(False, f"its state is no plain JSON: {error}")
+    _updated(learner, _batch(subject, subject.folder / "update-2"))
+    again = subject.make()
+    again.restore(state)
+    _updated(again, _batch(subject, subject.folder / "update-2-again"))
+
+
+def an_empty_batch_does_no_harm(subject: Learners) -> None:
+    """A batch with nothing to learn from is refused in words, or gives an update like any other."""
+    for name, episodes in (("nothing", []), ("no-advantages", list(subject.episodes))):
+        batch = Batch(episodes, [], Loss(), subject.folder / name)
+        try:
+            _updated(subject.make(), batch)
+        except AgentfwError:
+            left = [path.name for path in batch.folder.rglob("*") if path.is_file()] if batch.folder.exists() else []
+            require(not left, f"it refused a batch with nothing to learn from, and left {', '.join(left)} behind")
+
+
+def episodes_stay_as_they_are(subject: Learners) -> None:
+    """It doesn't alter what it learns from."""
+    batch = _batch(subject, subject.folder / "update-1")
+    before = copy.deepcopy(batch)
+    subject.make().update(batch)
+    require(batch == before, "it altered the episodes or the advantages")
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    """Every file below, by path, with a hash of what is in it."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+LEARNER: list[CheckFunction] = [
+    an_update_gives_an_adapter,
+    what_was_there_stays,
+    a_repeated_update_will_do,
+    an_empty_batch_does_no_harm,
+    episodes_stay_as_they_are,
+]

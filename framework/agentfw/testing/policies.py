@@ -1,0 +1,172 @@
+"""The contract of policies.
+
+The one rule: what a policy says of its tokens is what learning is built on, so it must be whole and consistent; a
+policy that has no tokens says so by leaving them empty, and is not asked for more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from ..agent import Moment
+from ..environment import Action, Brief
+from ..episode import Intervention, Message, Observation, Task
+from ..policy import Generation, Policy, Request, Sampling
+from .checks import CheckFunction, DoesNotApply, Subject, require
+
+__all__ = ["POLICY"]
+
+Policies = Subject[Policy]
+
+_SERVE = Action(
+    "serve",
+    "Serve a drink.",
+    {"type": "object", "properties": {"drink": {"type": "string", "enum": ["tea", "coffee"]}}, "required": ["drink"]},
+)
+
+
+def _demonstrate(moment: Moment) -> Iterable[Intervention]:
+    return [Intervention("serve", {"drink": "tea"})]
+
+
+def _request(index: int = 0, *, sampling: Sampling | None = None) -> Request:
+    """What an engagement asks in the first turn of an episode."""
+    said = f"guest number {index} would like tea"
+    brief = Brief("Serve each guest what they like.", (_SERVE,), 0.0, _demonstrate)
+    return Request(
+        messages=[Message("system", brief.goal), Message("user", f"[0]\n{said}")],
+        actions=brief.actions,
+        sampling=sampling or Sampling(max_tokens=32, seed=7),
+        moment=Moment(0, (Observation(0, "guest", {"likes": "tea"}, said),), woken=True),
+        brief=brief,
+        task=Task(index, seed=7 + index),
+    )
+
+
+@asynccontextmanager
+async def _open(subject: Policies) -> AsyncIterator[Policy]:
+    policy = subject.make()
+    try:
+        yield policy
+    finally:
+        await policy.close()
+
+
+async def it_answers(subject: Policies) -> None:
+    """Asked as an engagement asks, it answers with a Generation."""
+    async with _open(subject) as policy:
+        answer = await policy.generate(_request())
+    _check_types(answer)
+
+
+async def it_answers_many_at_once(subject: Policies) -> None:
+    """Any number of requests may be in flight at once."""
+    async with _open(subject) as policy:
+        answers = await asyncio.gather(*(policy.generate(_request(index)) for index in range(8)))
+    for answer in answers:
+        _check_types(answer)
+
+
+async def it_goes_on_with_a_conversation(subject: Policies) -> None:
+    """It answers again in a conversation that holds calls, their answers, and text of any kind."""
+    first = _request()
+    call = Intervention("serve", {"drink": "tea"}, "1.0")
+    messages = [
+        *first.messages,
+        Message("assistant", "", (call,)),
+        Message("tool", "accepted", answers="1.0"),
+        Message("user", "[1]\n\x00\x1b[31m 🫖 ünï </tool_call> {" + "x" * 500),
+    ]
+    async with _open(subject) as policy:
+        await policy.generate(first)
+        assert first.moment is not None
+        moment = Moment(1, (Observation(1, "guest", {"likes": "tea"}),))
+        again = Request(messages, first.actions, first.sampling, moment, first.brief, first.task)
+        _check_types(await policy.generate(again))
+
+
+async def tokens_and_logprobs_agree(subject: Policies) -> None:
+    """Tokens come with the prompt that was shown and, one for one, with logprobs, none of them above 0."""
+    async with _open(subject) as policy:
+        answer = await policy.generate(_request())
+    if not answer.token_ids:
+        require(not answer.logprobs, f"it gives {len(answer.logprobs)} logprobs and no token ids")
+        raise DoesNotApply("it gives no token ids, so nothing can be trained on what it says")
+    require(
+        len(answer.logprobs) == len(answer.token_ids),
+        f"it gives {len(answer.token_ids)} token ids and {len(answer.logprobs)} logprobs",
+    )
+    for logprob in answer.logprobs:
+        # A softmax in half precision may end a hair above 0.
+        require(math.isfinite(logprob) and logprob <= 1e-3, f"{logprob} is no logprob")
+    require(answer.prompt_ids, "it gives token ids but not those of its prompt, so nothing can be trained on them")
+    ids = (*answer.prompt_ids, *answer.token_ids)
+    require(all(isinstance(token, int) and token >= 0 for token in ids), "a token id is no whole number from 0 up")
+
+
+async def pieces_make_the_text(subject: Policies) -> None:
+    """The text of the tokens, put together, is the text."""
+    async with _open(subject) as policy:
+        answer = await policy.generate(_request())
+    if not answer.pieces:
+        raise DoesNotApply("it doesn't give the text of each token")
+    text = "".join(answer.pieces)
+    require(text == answer.text, f"the pieces make {text[:100]!r} and the text is {answer.text[:100]!r}")
+    if answer.token_ids:
+        count = len(answer.token_ids)
+        require(len(answer.pieces) == count, f"it gives {count} tokens and {len(answer.pieces)} pieces")
+
+
+async def it_keeps_to_the_limit(subject: Policies) -> None:
+    """It generates no more tokens than it may, and says when that cut it short."""
+    async with _open(subject) as policy:
+        answer = await policy.generate(_request(sampling=Sampling(max_tokens=2, seed=7)))
+    if not answer.token_ids:
+        raise DoesNotApply("it gives no token ids, so nobody can tell")
+    require(len(answer.token_ids) <= 2, f"asked for 2 tokens at most, it gave {len(answer.token_ids)}")
+    require(answer.finish in ("stop", "length"), f'it says that it ended by "{answer.finish}", not by stop or length')
+
+
+async def the_request_stays_as_it_is(subject: Policies) -> None:
+    """It doesn't alter what it is asked."""
+    request = _request()
+    before = copy.deepcopy((request.messages, request.actions, request.sampling, request.moment, request.task))
+    async with _open(subject) as policy:
+        await policy.generate(request)
+    after = (request.messages, request.actions, request.sampling, request.moment, request.task)
+    for name, one, two in zip(("messages", "actions", "sampling", "moment", "task"), before, after, strict=True):
+        require(one == two, f"it altered the {name} of the request")
+
+
+async def its_time_is_a_time(subject: Policies) -> None:
+    """How long an answer takes in the world's time is never below zero."""
+    async with _open(subject) as policy:
+        answer = await policy.generate(_request())
+        for time_per_token in (0.0, 0.5):
+            takes = policy.generation_time(answer, time_per_token)
+            require(math.isfinite(takes) and takes >= 0, f"an answer can't take {takes}")
+
+
+def _check_types(answer: object) -> None:
+    require(isinstance(answer, Generation), f"it answers with a {type(answer).__name__}")
+    assert isinstance(answer, Generation)
+    require(isinstance(answer.text, str), f"its text is a {type(answer.text).__name__}")
+    require(isinstance(answer.count, int) and answer.count >= 0, f"it can't have generated {answer.count} tokens")
+    for call in answer.calls:
+        require(isinstance(call, Intervention), f"one of its calls is a {type(call).__name__}")
+
+
+POLICY: list[CheckFunction] = [
+    it_answers,
+    it_answers_many_at_once,
+    it_goes_on_with_a_conversation,
+    tokens_and_logprobs_agree,
+    pieces_make_the_text,
+    it_keeps_to_the_limit,
+    the_request_stays_as_it_is,
+    its_time_is_a_time,
+]

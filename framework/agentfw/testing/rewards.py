@@ -1,0 +1,122 @@
+"""The contract of reward models.
+
+The one rule: a score that can't be traced to its episode, or is no number, would poison every mean and every update
+after it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import get_args
+
+from ..episode import Episode
+from ..scores import RewardModel, Score, Track
+from .checks import CheckFunction, Subject, require
+from .samples import sample_episode
+
+__all__ = ["REWARD"]
+
+Rewards = Subject[RewardModel]
+
+
+def _groups(subject: Rewards) -> list[list[Episode]]:
+    return [list(group) for _, group in groupby(subject.episodes, key=lambda episode: episode.task.index)]
+
+
+async def _scores(model: RewardModel, group: Sequence[Episode]) -> list[Score]:
+    scores = list(await model.score(group))
+    episodes = {episode.id: episode for episode in group}
+    for score in scores:
+        require(isinstance(score, Score), f"it gives a {type(score).__name__}, which is no Score")
+        require(isinstance(score.component, str) and score.component, "a score doesn't name its component")
+        require(
+            isinstance(score.value, (int, float)) and math.isfinite(score.value),
+            f"the score {score.component} of episode {score.episode} is {score.value!r}, which is no finite number",
+        )
+        require(score.track in get_args(Track), f'there is no track "{score.track}": it is base or personal')
+        require(score.episode in episodes, f'it scores an episode "{score.episode}", which isn\'t in the group')
+        turns = len(episodes[score.episode].turns)
+        require(
+            score.turn is None or 0 <= score.turn < turns, f"it scores turn {score.turn} of an episode with {turns}"
+        )
+    return scores
+
+
+async def scores_can_be_used(subject: Rewards) -> None:
+    """Its scores are finite numbers, each of an episode that it was given, on the track base or personal."""
+    model = subject.make()
+    try:
+        for group in _groups(subject):
+            await _scores(model, group)
+    finally:
+        await model.close()
+
+
+async def the_same_gets_the_same(subject: Rewards) -> None:
+    """The same episodes get the same scores, from one model twice and from another one."""
+    given = []
+    for model in (subject.make(), subject.make()):
+        try:
+            given.extend([[await _scores(model, group) for group in _groups(subject)] for _ in range(2)])
+        finally:
+            await model.close()
+    for again in given[1:]:
+        require(again == given[0], "scored again, the same episodes get other scores")
+
+
+async def a_group_of_one_will_do(subject: Rewards) -> None:
+    """It scores an episode that has none to be compared with."""
+    model = subject.make()
+    try:
+        for episode in subject.episodes:
+            await _scores(model, [episode])
+    finally:
+        await model.close()
+
+
+async def odd_episodes_will_do(subject: Rewards) -> None:
+    """It scores an episode without a turn, and one full of odd text."""
+    task = subject.episodes[0].task
+    odd = "\x00\x1b[31m🫖 </tool_call> {" + "x" * 10_000
+    model = subject.make()
+    try:
+        await _scores(model, [Episode(task, finish="quiet")])
+        await _scores(model, [sample_episode(task, text=odd)])
+    finally:
+        await model.close()
+
+
+async def no_group_gives_no_scores(subject: Rewards) -> None:
+    """Nothing to score gives no scores."""
+    model = subject.make()
+    try:
+        scores = list(await model.score([]))
+        require(not scores, f"it makes {len(scores)} scores of nothing")
+    finally:
+        await model.close()
+
+
+async def episodes_stay_as_they_are(subject: Rewards) -> None:
+    """It doesn't alter what it scores."""
+    model = subject.make()
+    try:
+        for group in _groups(subject):
+            before = copy.deepcopy(group)
+            await model.score(group)
+            for one, two in zip(before, group, strict=True):
+                require(one == two, f"it altered episode {one.id}")
+    finally:
+        await model.close()
+
+
+REWARD: list[CheckFunction] = [
+    scores_can_be_used,
+    the_same_gets_the_same,
+    a_group_of_one_will_do,
+    odd_episodes_will_do,
+    no_group_gives_no_scores,
+    episodes_stay_as_they_are,
+]

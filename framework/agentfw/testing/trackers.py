@@ -1,0 +1,111 @@
+"""The contract of trackers.
+
+The one rule: a tracker watches. A run has every right to log a figure that is no number, under a name that only it
+understands, to be broken off, and to go on under the same name; none of that may raise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..tracker import Tracker
+from .checks import CheckFunction, Subject, require, working_folder
+
+__all__ = ["TRACKER"]
+
+Trackers = Subject[Tracker]
+
+_RUN = "2026-01-05-teahouse-7f3a"
+_SETTINGS: Mapping[str, Any] = {
+    "environment": {"name": "teahouse", "settings": {"guests": 3, "drinks": ["tea", "coffee"], "note": "ünï 🫖"}},
+    "horizon": None,
+    "memories": [],
+    "seed": 7,
+}
+_ODD_NAMES = ("error@25", "spread (%)", "naïve", "a/b.c-d", "two words", "日本", "x" * 120, "Reward", "reward")
+
+
+@contextmanager
+def _open(subject: Trackers) -> Iterator[tuple[Tracker, Path]]:
+    """A tracker in an empty working folder, and the folder of its run."""
+    with working_folder(subject.folder / "work"):
+        tracker = subject.make()
+        folder = subject.folder / "run"
+        folder.mkdir(exist_ok=True)
+        try:
+            yield tracker, folder
+        finally:
+            tracker.close()
+
+
+def a_run_can_be_tracked(subject: Trackers) -> None:
+    """It takes a run from its beginning to its end, and can be closed twice."""
+    with _open(subject) as (tracker, folder):
+        tracker.begin(_RUN, folder, _SETTINGS)
+        for step in range(3):
+            tracker.log(step, {"reward": 0.5 * step, "utility": 1.0})
+        tracker.finish({"reward": 0.5, "utility": 1.0})
+        tracker.close()
+
+
+def odd_figures_will_do(subject: Trackers) -> None:
+    """Figures may have any name and any value, also none that is a number."""
+    with _open(subject) as (tracker, folder):
+        tracker.begin(_RUN, folder, _SETTINGS)
+        for step, name in enumerate(_ODD_NAMES):
+            tracker.log(step, {name: 1.0})
+        tracker.log(20, dict.fromkeys(_ODD_NAMES, 0.5))
+        tracker.log(21, {"reward": math.nan, "loss": math.inf, "other": -math.inf})
+        tracker.log(22, {})
+        tracker.log(5, {"reward": 1.0})  # episodes end in any order
+        tracker.finish({"reward": math.nan, "spread (%)": 1.0})
+
+
+def a_broken_off_run_goes_on(subject: Trackers) -> None:
+    """A run that was broken off goes on under the same name, and may log a step again."""
+    with _open(subject) as (tracker, folder):
+        tracker.begin(_RUN, folder, _SETTINGS)
+        tracker.log(0, {"reward": 0.5})
+        tracker.log(1, {"reward": 0.6})
+    with _open(subject) as (tracker, folder):
+        tracker.begin(_RUN, folder, _SETTINGS)
+        tracker.log(1, {"reward": 0.6})
+        tracker.log(2, {"reward": 0.7, "new": 1.0})
+        tracker.finish({"reward": 0.6})
+
+
+def closing_is_always_fine(subject: Trackers) -> None:
+    """It can be closed before a run began, and when the run failed."""
+    with _open(subject):
+        pass
+    with _open(subject) as (tracker, folder):
+        tracker.begin(_RUN, folder, _SETTINGS)
+
+
+def the_run_folder_stays_whole(subject: Trackers) -> None:
+    """It doesn't touch what the run itself has written."""
+    folder = subject.folder / "run"
+    folder.mkdir()
+    own = {"run.json": "{}\n", "metrics.jsonl": '{"reward": 0.5}\n'}
+    for name, text in own.items():
+        (folder / name).write_text(text, "utf-8")
+    with _open(subject) as (tracker, _):
+        tracker.begin(_RUN, folder, _SETTINGS)
+        tracker.log(0, {"reward": 0.5})
+        tracker.finish({"reward": 0.5})
+    for name, text in own.items():
+        there = (folder / name).read_text("utf-8") if (folder / name).exists() else "nothing"
+        require(there == text, f"it changed {name} of the run's folder")
+
+
+TRACKER: list[CheckFunction] = [
+    a_run_can_be_tracked,
+    odd_figures_will_do,
+    a_broken_off_run_goes_on,
+    closing_is_always_fine,
+    the_run_folder_stays_whole,
+]

@@ -1,0 +1,205 @@
+"""What somebody who begins a plugin relies on: what is written works, is clean, and is all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import agentfw
+from agentfw.component import KINDS
+from agentfw.errors import UnknownNameError, UsageError
+from agentfw.scaffold import derive, scaffold
+from agentfw.testing import fresh_host
+
+NOBODY = fresh_host()
+NAME = "agentfw-crane-fly"
+# What the project itself is held to, less its own ignores.
+RULES = "E,F,W,I,B,UP,SIM,RUF,PIE,PT,C4,RET,PERF,S301,S307"
+
+
+def tool(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    # Its own package on the path, as after an installation; nothing of this run of pytest.
+    environment = {**os.environ, "PYTHONPATH": str(folder), "MYPYPATH": str(folder), "PYTEST_ADDOPTS": ""}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reading pydantic takes mypy most of its time, and once is enough."""
+    return tmp_path_factory.mktemp("mypy")
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_the_written_package_keeps_its_contract(kind: str, tmp_path: Path) -> None:
+    written = scaffold(NAME, kind, tmp_path, host=NOBODY)
+
+    result = tool("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", folder=tmp_path / NAME)
+
+    assert result.returncode == 0, result.stdout
+    assert "passed" in result.stdout
+    assert all(path.is_file() for path in written)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("name", [NAME, "agentfw-" + "long-" * 8 + "x"], ids=["usual", "longest"])
+def test_the_written_package_is_clean(kind: str, name: str, tmp_path: Path, mypy_cache: Path) -> None:
+    scaffold(name, kind, tmp_path, host=NOBODY)
+    folder = tmp_path / name
+
+    for arguments in (
+        ("ruff", "check", "--no-cache", "--select", RULES, "."),
+        ("ruff", "format", "--no-cache", "--check", "."),
+        ("mypy", "--strict", "--cache-dir", str(mypy_cache)),
+    ):
+        result = tool(*arguments, folder=folder)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_written_package_can_be_found_once_it_is_installed(tmp_path: Path) -> None:
+    scaffold("Agentfw_Crane.Fly", "tool", tmp_path, host=NOBODY)
+    project = tomllib.loads((tmp_path / NAME / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["name"] == NAME
+    assert project["entry-points"]["agentfw"] == {"crane-fly": "agentfw_crane_fly.plugin"}
+    assert project["dependencies"] == [f"agentfw>={agentfw.__version__.rpartition('.')[0]}"]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_the_readme_says_how_to_install_check_and_use_it(kind: str, tmp_path: Path) -> None:
+    scaffold(NAME, kind, tmp_path, host=NOBODY)
+
+    text = (tmp_path / NAME / "README.md").read_text("utf-8")
+
+    assert 'pip install -e ".[test]"' in text
+    assert "agentfw plugins check crane-fly" in text
+    assert "agentfw run" in text or "agentfw train" in text
+    assert "Choose one" in text
+    assert "$" not in text
+    assert not (tmp_path / NAME / "LICENSE").exists(), "whose licence it is, is for its author to say"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "can't be the name"),
+        ("-tea", "can't be the name"),
+        ("tea time", "can't be the name"),
+        ("../tea", "can't be the name"),
+        ("tea\n", "can't be the name"),
+        ("thé", "can't be the name"),
+        ("t" * 60, "can't be the name"),
+        ("7-teas", "can't import"),
+        ("class", "can't import"),
+        ("agentfw-", "can't be the name"),
+        ("json", "has a module called json"),
+        ("agentfw-plugins", "has a module called agentfw_plugins"),
+        ("PyTest", "is installed already"),
+        ("agentfw", "is installed already"),
+    ],
+)
+def test_a_name_that_can_not_be_used_is_refused(name: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=why) as caught:
+        scaffold(name, "tool", tmp_path, host=NOBODY)
+
+    assert caught.value.mend
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_name_of_a_component_that_is_there_is_refused(tmp_path: Path) -> None:
+    host = fresh_host(builtins=True)
+
+    with pytest.raises(UsageError, match='agentfw offers the environment "inbox" already'):
+        scaffold("agentfw-inbox", "environment", tmp_path, host=host)
+
+    assert list(tmp_path.iterdir()) == []
+    assert scaffold("agentfw-inbox", "tool", tmp_path, host=host), "another kind is another matter"
+
+
+def test_an_unknown_kind_is_told_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match='did you mean "memory"'):
+        scaffold(NAME, "memoy", tmp_path, host=NOBODY)
+
+
+def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    (tmp_path / NAME / "mine.txt").write_text("mine", "utf-8")
+
+    with pytest.raises(UsageError, match="is there already"):
+        scaffold(NAME, "tool", tmp_path, host=NOBODY)
+
+    assert [path.name for path in (tmp_path / NAME).iterdir()] == ["mine.txt"]
+
+
+def test_a_disk_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Path.write_text
+
+    def full(path: Path, *arguments: object, **options: object) -> int:
+        if path.name == "plugin.py":
+            raise OSError(28, "No space left on device")
+        return written(path, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "write_text", full)
+
+    with pytest.raises(UsageError, match="No space left on device"):
+        scaffold(NAME, "tool", tmp_path, host=NOBODY)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_to_write_in_is_made_where_it_is_missing(tmp_path: Path) -> None:
+    paths = scaffold(NAME, "tool", tmp_path / "new" / "place", host=NOBODY)
+
+    assert paths[0] == tmp_path / "new" / "place" / NAME / "pyproject.toml"
+    assert paths[0].is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "component"),
+    [("agentfw-tea", "tea"), ("tea", "tea"), ("Tea__Time", "tea-time"), ("my.agentfw", "my-agentfw")],
+)
+def test_the_component_is_called_as_the_distribution_without_the_prefix(name: str, component: str) -> None:
+    assert derive(name).component == component
+
+
+@pytest.mark.slow
+def test_a_written_package_is_installed_by_pip_and_found_by_the_host(tmp_path: Path) -> None:
+    scaffold(NAME, "memory", tmp_path, host=NOBODY)
+    site = tmp_path / "site"
+    installed = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"),
+            *("--target", str(site), str(tmp_path / NAME)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert installed.returncode == 0, installed.stderr
+    code = (
+        "import json; from agentfw import Host, HostOptions; from agentfw.testing import run_contract\n"
+        "host = Host.load(HostOptions()); found = host.find('memory', 'crane-fly')\n"
+        "results = run_contract(host, 'memory', 'crane-fly')\n"
+        "print(json.dumps([found.record.distribution, found.record.version, [r.passed for r in results]]))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    distribution, version, passed = json.loads(shown.stdout)
+    assert (distribution, version) == (NAME, "0.1.0")
+    assert len(passed) > 5
+    assert all(passed)

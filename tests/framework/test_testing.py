@@ -1,0 +1,290 @@
+"""What authors of plugins test with: running checks, hosts for tests, and the schemas that arguments are drawn from."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agentfw import Component, Settings, hookimpl
+from agentfw.component import KINDS
+from agentfw.environment import Environment, World, action
+from agentfw.episode import Episode, Task
+from agentfw.errors import InterventionRefused, PluginError, UnknownNameError
+from agentfw.host import Host
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.scores import RewardModel, Score
+from agentfw.testing import check_component, contract, fresh_host, run_contract
+from agentfw.testing.samples import sample_episode
+from agentfw.testing.schemas import drawn, problems, unfitting
+from agentfw.tool import tool
+
+pytest_plugins = ["pytester", "agentfw.testing.fixtures"]
+
+
+def failures(kind: str, factory: Any, **options: Any) -> dict[str, str]:
+    return {result.name: result.detail for result in check_component(kind, factory, **options) if not result.passed}
+
+
+class Clock(Environment):
+    """A clock that nobody stops."""
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self._tick()
+
+    def _tick(self) -> None:
+        self.world.after(1, self._tick)
+
+
+class Shelf(Environment):
+    """Take a book."""
+
+    def begin(self, world: World, task: Task) -> None:
+        world.observe("books", {"there": 3})
+
+    @action
+    def take(self, number: int) -> None:
+        """Take one of them."""
+        ["one", "two", "three"][number]
+
+
+class Notebook(Memory):
+    """Remembers what was said last in each episode."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, str] = {}
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return [Recollection(note) for note in self.notes.values()][: query.limit]
+
+    async def learn(self, episode: Episode, reward: float) -> None:
+        self.notes[episode.id] = episode.turns[-1].text if episode.turns else ""
+
+
+class Forgetful(Notebook):
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return ()
+
+
+def test_an_environment_that_never_ends_is_told_and_not_waited_for() -> None:
+    began = time.monotonic()
+
+    results = check_component("environment", Clock, time_limit=1.0)
+
+    assert "did not end within 1 s" in results[-1].detail
+    assert time.monotonic() - began < 10
+
+
+def test_what_is_no_component_of_the_kind_is_one_failure() -> None:
+    (result,) = check_component("memory", SimpleNamespace)
+
+    assert not result.passed
+    assert "agentfw.memory.Memory" in result.detail
+
+
+def test_an_error_is_told_with_its_place() -> None:
+    details = failures("environment", Shelf)
+
+    assert "IndexError" in details["nonsense_is_refused"]
+    assert "test_testing.py, line" in details["nonsense_is_refused"]
+
+
+def test_a_component_that_wants_to_end_python_is_a_failure() -> None:
+    class Quitting(RewardModel):
+        async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+            sys.exit(3)
+
+    assert "SystemExit" in failures("reward", Quitting)["scores_can_be_used"]
+
+
+def test_a_memory_that_recalls_nothing_is_not_praised_for_idempotence() -> None:
+    results = {result.name: result for result in check_component("memory", Forgetful)}
+
+    assert results["learning_twice_is_learning_once"].skipped
+    assert "episodes=" in results["learning_twice_is_learning_once"].detail
+
+
+def test_a_plugin_may_bring_episodes_of_its_own() -> None:
+    class Choosy(Notebook):
+        async def learn(self, episode: Episode, reward: float) -> None:
+            if "chess" in episode.turns[-1].text:
+                self.notes[episode.task.user, f"{len(self.notes)}"] = "they play chess"
+
+    mine = [sample_episode(Task(index, index), text="chess") for index in range(3)]
+
+    assert "learning_twice_is_learning_once" in failures("memory", Choosy, episodes=mine)
+
+
+def test_every_promise_is_a_sentence_that_a_user_can_read() -> None:
+    for kind in KINDS:
+        for check in contract(kind):
+            (doc,) = (check.__doc__ or "").strip().splitlines()[:1]
+            assert doc[0].isupper()
+            assert doc.endswith(".")
+
+
+# -- the host of a test ------------------------------------------------------------------------------------------------
+
+
+class NotesSettings(Settings):
+    limit: int = 5
+
+
+class Notes(Notebook):
+    def __init__(self, settings: NotesSettings) -> None:
+        super().__init__()
+        self.limit = settings.limit
+
+
+@dataclass
+class Plugin:
+    """Any object with hooks is a plugin."""
+
+    name: str = "notes"
+
+    @hookimpl
+    def agentfw_memories(self) -> list[Component]:
+        return [Component(self.name, f"{__name__}:Notes", "Notes", settings=f"{__name__}:NotesSettings")]
+
+
+def test_a_component_is_checked_by_name_with_its_settings() -> None:
+    host = fresh_host(Plugin())
+
+    results = run_contract(host, "memory", "notes", {"limit": 3})
+
+    assert len(results) == len(contract("memory"))
+    assert all(result.passed for result in results)
+    assert results[0].to_record()["promise"] == "It can be made, and is a Memory."
+
+
+def test_wrong_settings_are_a_failed_check() -> None:
+    (result,) = run_contract(fresh_host(Plugin()), "memory", "notes", {"limt": 3})
+
+    assert not result.passed
+    assert 'did you mean "limit"?' in result.detail
+
+
+def test_an_unknown_kind_or_name_is_an_error_of_the_caller() -> None:
+    host = fresh_host(Plugin())
+    with pytest.raises(UnknownNameError, match="memory"):
+        run_contract(host, "memories", "notes")
+    with pytest.raises(UnknownNameError, match="notes"):
+        run_contract(host, "memory", "note")
+
+
+def test_a_fresh_host_holds_what_it_is_given_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFW_DISABLE_PLUGINS", "all")
+
+    names = [offer.component.name for offer in fresh_host(Plugin(), Plugin("more")).components()]
+
+    assert names == ["more", "notes"]
+
+
+def test_a_fresh_host_can_hold_the_builtins_too() -> None:
+    host = fresh_host(Plugin(), builtins=True)
+
+    assert host.find("memory", "notes").record.distribution == "plugin"
+    assert {offer.record.distribution for offer in host.components("environment")} == {"agentfw"}
+
+
+def test_a_broken_plugin_is_an_error_for_its_author_at_once() -> None:
+    class Misspelt:
+        @hookimpl
+        def agentfw_memorys(self) -> list[Component]:
+            return []
+
+    with pytest.raises(PluginError, match="agentfw_memories"):
+        fresh_host(Misspelt())
+    with pytest.raises(PluginError, match="no_such_module"):
+        fresh_host("no_such_module.plugin")
+    assert fresh_host(Misspelt(), strict=False).notes
+
+
+def test_the_fixture_works_in_an_empty_folder(agentfw_host: Any, tmp_path: Path) -> None:
+    host = agentfw_host(Plugin())
+
+    assert isinstance(host, Host)
+    assert Path.cwd() == tmp_path
+
+
+def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from agentfw.memory import Memory, Recollection
+        from agentfw.testing import contract_tests
+
+        class Greedy(Memory):
+            async def recall(self, query):
+                return [Recollection("tea")] * 5
+
+        test_greedy = contract_tests("memory", Greedy)
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
+
+    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 2, skipped=1)
+    result.stdout.fnmatch_lines(["*It never brings up more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
+
+
+def test_using_the_checks_imports_no_pytest() -> None:
+    code = (
+        "import sys, agentfw.testing; agentfw.testing.check_component('memory', dict); print('pytest' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert shown.strip() == "False"
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_drawn_so_that_they_fit() -> None:
+    @tool
+    def order(drink: str, cups: int, sizes: list[int], sweet: bool | None = None, at: float = 0.5) -> str:
+        """Order a drink."""
+        return "ordered"
+
+    generator = random.Random(7)
+    for _ in range(200):
+        order._spec.check(drawn(order.action.parameters, generator))
+    for arguments, why in unfitting(order.action.parameters):
+        with pytest.raises(InterventionRefused):
+            order._spec.check(arguments)
+        assert why
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {"type": "array"},
+        {"type": "object", "properties": []},
+        {"type": "object", "properties": {"x": {"type": "int"}}},
+        {"type": "object", "properties": {"x": {"enum": []}}},
+        {"type": "object", "properties": {"x": {"$ref": "#/$defs/Missing"}}},
+        {"type": "object", "properties": {"x": {"anyOf": []}}},
+        {"type": "object", "properties": {"x": {"default": object()}}},
+        {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "list"}}}},
+        {"type": "object", "properties": {}, "required": ["x"]},
+    ],
+)
+def test_a_schema_that_no_model_can_use_is_told(schema: Any) -> None:
+    assert problems(schema)
+
+
+def test_a_schema_that_contains_itself_can_be_drawn_from() -> None:
+    node = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}}}
+    schema = {"type": "object", "properties": {"root": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}}
+
+    assert problems(schema) == []
+    assert isinstance(drawn(schema, random.Random(7)), dict)

@@ -1,0 +1,64 @@
+"""Every built-in keeps the promises of its kind: the same checks that authors of plugins run.
+
+Components are taken from the host, so that a new built-in is checked without a line here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.component import KINDS
+from agentfw.testing import contract, fresh_host, made_by
+from agentfw.testing.checks import CheckFunction, run_check
+from agentfw.testing.samples import sample_episodes
+
+HOST = fresh_host(builtins=True, strict=False)
+
+# What a component can't be checked without; its own tests have a server of their own.
+NEEDS_A_SERVER = {("policy", "openai"): "needs a model server", ("tool", "mcp"): "needs an MCP server"}
+
+# Settings that a component is checked with, where its defaults don't do here.
+SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
+SERVER = Path(__file__).parent / "mcp_servers" / "tools.py"
+if SERVER.exists():
+    SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
+
+SLOW = {("tracker", "mlflow")}  # each check makes a database
+
+
+def cases() -> Iterator[Any]:
+    for kind in KINDS:
+        for offer in HOST.components(kind):
+            name = offer.component.name
+            missing = [module for module in offer.component.needs if importlib.util.find_spec(module) is None]
+            reason = f"needs {', '.join(missing)}" if missing else ""
+            if (kind, name) not in SETTINGS:
+                reason = reason or NEEDS_A_SERVER.get((kind, name), "")
+            marks = [pytest.mark.skip(reason=reason)] if reason else []
+            if (kind, name) in SLOW:
+                marks.append(pytest.mark.slow)
+            for check in contract(kind):
+                yield pytest.param(kind, name, check, marks=marks, id=f"{kind}-{name}-{check.__name__}")
+
+
+@pytest.mark.parametrize(("kind", "name", "check"), list(cases()))
+def test_a_builtin_keeps_its_promises(kind: str, name: str, check: CheckFunction) -> None:
+    factory = made_by(HOST, kind, name, SETTINGS.get((kind, name)))
+
+    result = run_check(check, factory, episodes=sample_episodes(), time_limit=300)
+
+    if result.skipped:
+        pytest.skip(result.detail)
+    if not result.passed:
+        raise AssertionError(f"{result.promise}\n{result.detail}") from result.error
+
+
+def test_no_builtin_is_in_trouble() -> None:
+    assert HOST.notes == []
+    assert HOST.components(), "agentfw isn't installed: pip install -e ."

@@ -1,0 +1,31 @@
+"""What agentfw is told of this plugin. Every command imports this module, so it imports nothing but agentfw."""
+
+from __future__ import annotations
+
+from agentfw import Component, hookimpl
+
+AGENTFW_PLUGIN_API = 1
+
+
+@hookimpl
+def agentfw_memories() -> list[Component]:
+    return [
+        Component(
+            "postcards",
+            "agentfw_postcards.postcards:Postcards",
+            "One postcard an episode, as plain files",
+            settings="agentfw_postcards.postcards:PostcardsSettings",
+        )
+    ]
+
+
+@hookimpl
+def agentfw_tools() -> list[Component]:
+    return [
+        Component(
+            "stamp",
+            "agentfw_postcards.stamp:Stamp",
+            "Which stamps a postcard needs",
+            settings="agentfw_postcards.stamp:StampSettings",
+        )
+    ]
