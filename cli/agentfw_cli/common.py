@@ -1,19 +1,39 @@
-"""Options that several commands share, and the host that they load with them."""
+"""Options that several commands share, and the host that they load with them.
+
+The one rule: an option has one meaning, so it is written once.
+
+    @click.command()
+    @runs_option
+    @json_option
+    def show(runs: Path | None, as_json: bool) -> None: ...
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from agentfw.metadata import EntryPoint
 from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host
+    from agentfw.run_folder import RunFolder
 
-__all__ = ["host_options", "json_option", "load_host", "runs_folder", "runs_option"]
+__all__ = [
+    "check_allowed",
+    "figure_row",
+    "host_options",
+    "json_option",
+    "load_host",
+    "name_of",
+    "note_problems",
+    "runs_folder",
+    "runs_option",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -22,20 +42,46 @@ runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Wher
 
 
 def host_options(command: Command) -> Command:
-    command = click.option("--no-plugin", "blocked", multiple=True, metavar="NAME", help="Leave a plugin out.")(command)
-    return click.option("--strict-plugins", "strict", is_flag=True, help="Any problem of any plugin is an error.")(command)
+    blocked = click.option("--no-plugin", "blocked", multiple=True, metavar="NAME", help="Leave a plugin out.")
+    strict = click.option("--strict-plugins", "strict", is_flag=True, help="Any problem of any plugin is an error.")
+    return strict(blocked(command))
 
 
-def load_host(out: Out, blocked: tuple[str, ...] = (), strict: bool = False) -> Host:
-    """The host of this folder and environment; what it has to say goes to stderr."""
+def load_host(out: Out, blocked: tuple[str, ...] = (), strict: bool = False, *, tell: bool = True) -> Host:
+    """The host of this folder and environment; what it has to say goes to stderr, unless the caller tells it."""
     from agentfw.host import Host, HostOptions
     from agentfw.project import find_project
 
     host = Host.load(HostOptions.from_environment(blocked=blocked, strict=strict, project=find_project()))
-    for line in host.notes:
-        out.note(f"plugin: {line}")
-    host.notes.clear()
+    if tell:
+        note_problems(host, out)
     return host
+
+
+def note_problems(host: Host, out: Out, told: Collection[str] = ()) -> None:
+    """Say what the host has to say, once, and without what was told already."""
+    for line in host.notes:
+        if line not in told:
+            out.note(f"plugin: {line}")
+    host.notes.clear()
+
+
+class _Unloaded(EntryPoint):
+    """Stands for an entry point where only its name and version matter: a host that takes it up imports nothing."""
+
+    def load(self) -> object:
+        return object()
+
+
+def check_allowed(entry: EntryPoint) -> None:
+    """An error where the plugin of an entry point is left out: by AGENTFW_DISABLE_PLUGINS, or by agentfw.toml."""
+    from agentfw.host import Host, HostOptions
+    from agentfw.project import find_project
+
+    host = Host.load(HostOptions.from_environment(project=find_project()), [_Unloaded(*entry)])
+    for record in host.plugins:
+        if record.state in ("blocked", "refused"):
+            raise record.failure()
 
 
 def runs_folder(given: Path | None) -> Path:
@@ -46,3 +92,18 @@ def runs_folder(given: Path | None) -> Path:
 
     project = find_project()
     return project.runs if project is not None else Path("runs")
+
+
+def name_of(folder: RunFolder) -> str:
+    """What to call a run on a command line that is typed here: its name where that finds it, else its path."""
+    return folder.id if folder.path.parent.resolve() == runs_folder(None).resolve() else str(folder.path)
+
+
+def figure_row(name: str, figure: Mapping[str, Any]) -> list[str]:
+    """A figure of a summary's record for a table: its name, its mean, and its interval where there is one."""
+    low, high = figure["low"], figure["high"]
+    return [name, _short(figure["mean"]), "" if low is None else f"{_short(low)} to {_short(high)}"]
+
+
+def _short(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 10_000 else f"{value:,.0f}"

@@ -1,19 +1,26 @@
-"""`agentfw compare`: runs side by side, each figure with its interval, and the difference episode by episode."""
+"""`agentfw compare`: runs side by side, each figure with its interval, and the difference episode by episode.
+
+The one rule: what is compared is on disk; a spec is run first, and stays.
+
+    agentfw compare 7f3a last
+    agentfw compare last quick.toml --figure balanced
+"""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from agentfw_cli.common import host_options, json_option, load_host, runs_folder, runs_option
+from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
 from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host
     from agentfw.run_folder import RunFolder
+    from agentfw.runspec import RunSpec
 
 __all__ = ["compare"]
 
@@ -23,20 +30,36 @@ __all__ = ["compare"]
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 @runs_option
 @host_options
+@click.option("--quiet", is_flag=True, help="No progress, no hints.")
 @json_option
 def compare(
-    which: tuple[str, ...], figures: tuple[str, ...], runs: Path | None, blocked: tuple[str, ...], strict: bool, as_json: bool
+    which: tuple[str, ...],
+    figures: tuple[str, ...],
+    runs: Path | None,
+    blocked: tuple[str, ...],
+    strict: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Put runs side by side; a SPEC (a .toml file) is run first.
 
-    Each figure comes with its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
-    have played the same tasks; a p-value says how surprising it would be if there were none.
+    Each figure comes with its bootstrap 95% interval. The difference to the first run is taken episode by episode where
+    both have played the same tasks; a p-value says how surprising it would be if there were none.
     """
     from agentfw.comparison import compare_runs
+    from agentfw.errors import UsageError
+    from agentfw.run_folder import find_run
+    from agentfw.runspec import parse_spec, read_spec
 
-    out = Out(json=as_json)
-    root = runs_folder(runs)
-    folders = [_folder(name, root, out, blocked, strict) for name in which]
+    out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
+    # A run or a key that isn't there is told before an hour goes by with a spec.
+    found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
+    specs = {name: parse_spec(read_spec(Path(name)), name) for name in which if name not in found}
+    if specs:
+        found |= _played(specs, load_host(out, blocked, strict), root, out)
+    folders = [found[name] for name in which]
+    if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
+        raise UsageError("a comparison needs two different runs", mend="see: agentfw runs list")
     table = compare_runs(folders, figures)
     if as_json:
         out.data([row.to_record() for row in table])
@@ -45,27 +68,27 @@ def compare(
     for row in table:
         for place, name in enumerate(row.runs):
             difference = row.differences[place]
-            rows.append(
-                [row.figure if place == 0 else "", name, str(row.intervals[place]), "" if difference is None else str(difference)]
-            )
+            figure, gap = row.figure if place == 0 else "", "" if difference is None else str(difference)
+            rows.append([figure, name, str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
-    for folder in folders:
+    first = folders[0]
+    if first.about.get("lower_is_better"):
+        out.note(f"the lower the {first.headline}, the better")
+    for folder, difference in zip(folders, table[0].differences, strict=True):
         if folder.state != "done":
             out.note(f"{folder.id} is {folder.state}; what is there of it was compared")
+        if folder is not first and difference is None:
+            out.note(f"{folder.id} has no task in common with {first.id}")
 
 
-def _folder(name: str, root: Path, out: Out, blocked: tuple[str, ...], strict: bool) -> RunFolder:
-    from agentfw.run_folder import find_run
-
-    if not name.endswith(".toml"):
-        return find_run(root, name)
+def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
     from agentfw.run import Run
-    from agentfw.runspec import parse_spec, read_spec
-    from agentfw_cli.live import watch
+    from agentfw_cli.run import play
 
-    host: Host = load_host(out, blocked, strict)
-    values: dict[str, Any] = read_spec(Path(name))
-    made = Run.create(parse_spec(values, name), host, root)
-    with watch(made, out) as watcher:
-        asyncio.run(made.execute(watcher))
-    return made.folder
+    folders = {}
+    for name, spec in specs.items():
+        made = Run.create(spec, host, root)
+        play(made, out)
+        note_problems(host, out)
+        folders[name] = made.folder
+    return folders

@@ -1,20 +1,28 @@
-"""`agentfw doctor`: what is installed, where, and what is missing."""
+"""`agentfw doctor`: what is installed, where, and what is missing.
+
+The one rule: it can be pasted into a public issue: no secret is ever shown.
+
+    agentfw doctor --json
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
 
 import click
 
-from agentfw_cli.common import host_options, json_option, load_host
+from agentfw_cli.common import host_options, json_option, load_host, note_problems
 from agentfw_cli.out import Out
 
 __all__ = ["doctor"]
 
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _WATCHED = ("AGENTFW_", "OPENAI_", "MLFLOW_", "WANDB_", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "HF_HUB_OFFLINE")
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
+_LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
+"""The name and password in an address."""
 
 
 @click.command()
@@ -32,21 +40,17 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     from agentfw.project import find_project
 
     out = Out(json=as_json)
-    host = load_host(Out(quiet=True), blocked, strict)
+    host = load_host(out, blocked, strict, tell=False)
     project = find_project()
-    facts: dict[str, str] = {
+    facts = {
         "agentfw": agentfw.__version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "platform": platform.platform(),
-        "installed in": str(os.path.dirname(agentfw.__file__)),
+        "installed in": os.path.dirname(agentfw.__file__),
         "project file": str(project.path) if project else "none",
         "accelerator": _accelerator(),
     }
-    variables = {
-        name: "set, not shown" if any(word in name.upper() for word in _SECRET) else value
-        for name, value in sorted(os.environ.items())
-        if name.startswith(_WATCHED)
-    }
+    variables = {name: _shown(name, value) for name, value in sorted(os.environ.items()) if name.startswith(_WATCHED)}
     missing = [
         {"kind": found.kind, "name": found.component.name, "extra": extra, "distribution": found.record.distribution}
         for found in host.components()
@@ -62,26 +66,33 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
         }
         for record in host.plugins
     ]
-    warning = tool_environment_warning()
-    broken = any(plugin["problems"] for plugin in plugins)
+    problems = [problem for plugin in plugins for problem in plugin["problems"]]
+    warning = tool_environment_warning(["PLUGIN"])
     if as_json:
-        out.data({**facts, "variables": variables, "plugins": plugins, "missing": missing, "warning": warning})
-        return 3 if broken else 0
+        plain = {key.replace(" ", "_"): value for key, value in facts.items()}
+        out.data({**plain, "variables": variables, "plugins": plugins, "missing": missing, "warning": warning})
+        return 3 if problems else 0
     out.table(["", ""], [[key, value] for key, value in {**facts, **variables}.items()])
     out.line()
-    out.table(["plugin", "version", "state"], [[_title(plugin), plugin["version"], plugin["state"]] for plugin in plugins])
-    for plugin in plugins:
-        for problem in plugin["problems"]:
-            out.line(f"  {problem}")
+    out.table(["plugin", "version", "state"], [[_title(row), row["version"], row["state"]] for row in plugins])
+    for problem in problems:
+        out.line(f"  {problem}")
     if missing:
         out.line()
-        out.table(
-            ["not usable yet", "install"],
-            [[f"{row['kind']} {row['name']}", f'pip install "{row["distribution"]}[{row["extra"]}]"'] for row in missing],
-        )
+        rows = [
+            [f"{row['kind']} {row['name']}", f'pip install "{row["distribution"]}[{row["extra"]}]"'] for row in missing
+        ]
+        out.table(["not usable yet", "install"], rows)
+    note_problems(host, out, problems)
     if warning:
         out.note(warning)
-    return 3 if broken else 0
+    return 3 if problems else 0
+
+
+def _shown(name: str, value: str) -> str:
+    if any(word in name.upper() for word in _SECRET):
+        return "set, not shown"
+    return _LOGIN.sub("***@", value)
 
 
 def _title(plugin: dict[str, Any]) -> str:
@@ -91,12 +102,15 @@ def _title(plugin: dict[str, Any]) -> str:
 
 def _accelerator() -> str:
     """What torch sees; without torch, nobody here would use one."""
+    from importlib import import_module
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
         return "not looked for: torch is not installed"
-    import torch
-
+    try:
+        torch: Any = import_module("torch")
+    except Exception as error:  # a torch for another machine raises whatever its libraries raise
+        return f"torch can't be imported: {error}"
     if torch.cuda.is_available():
         return ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     return f"none; torch {torch.__version__} computes on the CPU"

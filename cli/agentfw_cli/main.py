@@ -1,7 +1,10 @@
 """The `agentfw` command: a list of names, each imported when it is called.
 
-The one rule: `--help` imports nothing but click: no plugin, no framework, no pydantic. The commands of plugins come from the
-installed metadata of the group `agentfw.commands`.
+The one rule: `--help` imports nothing but click: no plugin, no framework, no pydantic. The commands of plugins come
+from the installed metadata of the group `agentfw.commands`.
+
+    agentfw --help
+    agentfw runs resume last --debug
 """
 
 from __future__ import annotations
@@ -9,9 +12,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from agentfw.metadata import EntryPoint
 
 __all__ = ["cli", "main"]
 
@@ -30,27 +36,16 @@ class _Commands(click.Group):
     """Commands by name; a plugin's command can't take the place of one of ours."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [*_COMMANDS, *sorted(_from_plugins())]
+        return [*_COMMANDS, *_from_plugins()]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name in _COMMANDS:
             module, _, attribute = _COMMANDS[name][0].partition(":")
             command = getattr(importlib.import_module(module), attribute)
-        else:
-            entry = _from_plugins().get(name)
-            if entry is None:
-                return None
-            try:
-                command = entry.load()
-            except Exception as error:
-                from agentfw.errors import PluginError
-
-                raise PluginError(
-                    f'the command "{name}" of {entry.distribution} {entry.version} can\'t be loaded: {error}',
-                    mend=f"pip install --upgrade {entry.distribution}, or pip uninstall {entry.distribution}",
-                ) from error
-        assert isinstance(command, click.Command)
-        return command
+            assert isinstance(command, click.Command)
+            return command
+        offers = _from_plugins().get(name)
+        return _load(name, offers) if offers else None
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         try:
@@ -66,13 +61,49 @@ class _Commands(click.Group):
         plugins = _from_plugins()
         if plugins:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(name, f"from {plugins[name].distribution}") for name in sorted(plugins)])
+                formatter.write_dl(
+                    [
+                        (name, f"from {' and '.join(offer.distribution for offer in offers)}")
+                        for name, offers in plugins.items()
+                    ]
+                )
 
 
-def _from_plugins() -> dict[str, Any]:
+def _from_plugins() -> dict[str, list[EntryPoint]]:
+    """The commands of plugins by name, sorted; each with whoever offers it."""
     from agentfw.metadata import entry_points
 
-    return {entry.name: entry for entry in entry_points(_GROUP) if entry.name not in _COMMANDS}
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in sorted(entry_points(_GROUP), key=lambda entry: entry.name):
+        if entry.name not in _COMMANDS:
+            found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def _load(name: str, offers: list[EntryPoint]) -> click.Command:
+    """A plugin's command; it is left out where its plugin is."""
+    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError
+    from agentfw.plugin_record import describe
+    from agentfw_cli.common import check_allowed
+
+    entry = offers[0]
+    if len(offers) > 1:
+        titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
+        raise DuplicateComponentError(
+            f'the command "{name}" is offered twice: by {titles}', mend=f"pip uninstall {entry.distribution}"
+        )
+    check_allowed(entry)
+    text = f'the command "{name}" of {entry.distribution} {entry.version}'
+    mend = f"pip install --upgrade {entry.distribution}, or pip uninstall {entry.distribution}"
+    try:
+        command = entry.load()
+    except AgentfwError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{text} can't be loaded: {describe(error)}", mend=mend) from error
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{text} is no click command but {type(command).__name__}", mend=mend)
+    return command
 
 
 def _version(context: click.Context, option: click.Parameter, given: bool) -> None:
@@ -83,7 +114,11 @@ def _version(context: click.Context, option: click.Parameter, given: bool) -> No
         context.exit()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog="agentfw COMMAND --help says more.")
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="agentfw COMMAND --help says more.",
+)
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def cli(debug: bool) -> None:
@@ -94,23 +129,34 @@ def cli(debug: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The console script. Exit codes: 0 done, 1 the run failed, 2 usage or settings, 3 a plugin failed, 130 interrupted."""
+    """The console script.
+
+    Exit codes: 0 done, 1 the run failed, 2 usage or settings, 3 a plugin failed, 130 interrupted, 143 terminated.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in arguments
-    sys.exit(_guarded(arguments, debug))
+    sys.exit(_guarded(arguments, debug="--debug" in arguments))
 
 
 def _guarded(arguments: list[str], debug: bool) -> int:
     from agentfw_cli.out import Out
 
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a bar or half an emoji on a terminal that can't show it is no error
+            stream.reconfigure(errors="replace")
     try:
         # --debug is welcome anywhere on the line.
         result = cli.main([word for word in arguments if word != "--debug"], prog_name="agentfw", standalone_mode=False)
+        # Here, and not when Python ends: a reader that is gone is noticed now.
+        sys.stdout.flush()
         return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
     except click.ClickException as error:
         if debug:
             raise
-        error.show()
+        context = getattr(error, "ctx", None)
+        Out().error(error.format_message(), f"see: {context.command_path} --help" if context else "")
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=sys.stderr)

@@ -1,4 +1,11 @@
-"""`agentfw plugins`: what is installed, whether it keeps its promises, and how to begin one."""
+"""`agentfw plugins`: what is installed, whether it keeps its promises, and how to begin one.
+
+The one rule: what can't be used is listed, too, with what mends it; a plugin is never silently absent.
+
+    agentfw plugins list --kind memory
+    agentfw plugins show environment:inbox
+    agentfw plugins check inbox --set rate=0.5
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw_cli.common import host_options, json_option, load_host
+from agentfw_cli.common import host_options, json_option, load_host, note_problems
 from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
@@ -27,13 +34,10 @@ def plugins() -> None:
 @json_option
 def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Everything that can be selected, and every plugin that can't be loaded."""
-    from agentfw.component import KINDS
-    from agentfw.errors import UnknownNameError
-
     out = Out(json=as_json)
-    if kind is not None and kind not in KINDS:
-        raise UnknownNameError("kind", kind, KINDS)
-    host = load_host(Out(quiet=True), blocked, strict)
+    if kind is not None:
+        _check_kind(kind)
+    host = load_host(out, blocked, strict, tell=False)
     rows = [_row(host, found) for found in host.components(kind)]
     lost = [
         {
@@ -43,7 +47,7 @@ def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: boo
             "version": record.version,
             "state": record.state,
             "missing_extra": "",
-            "summary": "; ".join(record.problem_lines()),
+            "summary": "; ".join(record.problem_lines()) or f"{record.error}; {record.mend}",
         }
         for record in host.plugins
         if record.state != "active"
@@ -51,21 +55,20 @@ def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: boo
     if as_json:
         out.data(rows + lost)
         return
+    if not rows + lost:
+        out.note(f"nothing offers a {kind} here" if kind else "no plugin is here at all")
+        return
     shown = [
         [
-            row["kind"],
+            row["kind"] or row["state"],
             row["name"],
             f"{row['distribution']} {row['version']}",
-            f"needs [{row['missing_extra']}]" if row["missing_extra"] else row["state"],
-            row["summary"],
+            f"needs [{row['missing_extra']}]: {row['summary']}" if row["missing_extra"] else row["summary"],
         ]
         for row in rows + lost
     ]
-    out.table(["kind", "name", "from", "state", "what it is"], shown)
-    for record in host.plugins:
-        if record.state == "active":
-            for line in record.problem_lines():
-                out.note(f"plugin: {line}")
+    out.table(["kind", "name", "from", "what it is"], shown)
+    note_problems(host, out, [row["summary"] for row in lost])
 
 
 @plugins.command()
@@ -92,8 +95,10 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
     if as_json:
         out.data(facts)
         return
-    for fact in facts:
-        out.line(out.style(f"{fact['kind']} {fact['name']}", "bold") + f"   {fact['summary']}")
+    for number, fact in enumerate(facts):
+        if number:
+            out.line()
+        out.line(f"{out.style(fact['kind'] + ' ' + fact['name'], 'bold')}   {fact['summary']}")
         out.line(f"from {fact['distribution']} {fact['version']}, {fact['factory']}")
         if fact["missing_extra"]:
             out.line(f'not usable yet: pip install "{fact["distribution"]}[{fact["missing_extra"]}]"')
@@ -101,7 +106,6 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
             out.line()
             rows = [[row["key"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
             out.table(["setting", "default", "what it does"], rows)
-        out.line()
 
 
 @plugins.command()
@@ -111,50 +115,43 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
 @json_option
 def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     """Whether component NAME keeps what its kind promises. Ends with 3 when it does not."""
+    from agentfw.plugin_guard import stdout_to_stderr
     from agentfw.settings import parse_assignments
     from agentfw.testing import run_contract
 
     out = Out(json=as_json)
     host = load_host(out, blocked, strict)
     settings = parse_assignments(assignments)
-    failed = False
     report: list[dict[str, Any]] = []
     for found in _named(host, name):
-        results = run_contract(host, found.kind, found.component.name, settings=settings)
-        failed = failed or not all(result.passed for result in results)
-        report += [
-            {
-                "kind": found.kind,
-                "name": found.component.name,
-                "check": result.name,
-                "promise": result.promise,
-                "passed": result.passed,
-                "detail": result.detail,
-                "seconds": round(result.seconds, 3),
-            }
-            for result in results
-        ]
+        with stdout_to_stderr():
+            results = run_contract(host, found.kind, found.component.name, settings=settings)
+        report += [{"kind": found.kind, "component": found.component.name, **each.to_record()} for each in results]
+    broken, skipped = sum(not row["passed"] for row in report), sum(row["skipped"] for row in report)
     if as_json:
         out.data(report)
-    else:
-        for row in report:
+        return 3 if broken else 0
+    for row in report:
+        if row["skipped"]:
+            mark = out.style("  --  ", "dim")
+        else:
             mark = out.style("kept  ", "green") if row["passed"] else out.style("broken", "red", "bold")
-            out.line(f"{mark}  {row['promise']}")
-            if not row["passed"]:
-                out.line(f"        {row['detail']}")
-        kept = sum(row["passed"] for row in report)
-        out.line(f"\n{kept} of {len(report)} promises kept")
-    return 3 if failed else 0
+        out.line(f"{mark}  {row['promise']}")
+        if row["detail"]:
+            out.line(f"        {row['detail']}")
+    aside = f"; {skipped} don't apply" if skipped else ""
+    out.line(f"\n{len(report) - broken - skipped} of {len(report) - skipped} promises kept{aside}")
+    return 3 if broken else 0
 
 
 @plugins.command()
 @click.argument("name")
-@click.option("--kind", required=True, metavar="KIND", help="environment, policy, tool, memory, reward, optimizer, learner or tracker.")
+@click.option("--kind", required=True, metavar="KIND", help="What it offers: environment, policy, tool, memory, ...")
 @click.option("--into", type=click.Path(path_type=Path), default=Path(), help="The folder to write it in (here).")
 @json_option
 def new(name: str, kind: str, into: Path, as_json: bool) -> None:
     """Write a package NAME with a working component, its settings, its test and a README."""
-    from agentfw.scaffold import scaffold
+    from agentfw.scaffold import derive, scaffold
 
     out = Out(json=as_json)
     files = [str(file) for file in scaffold(name, kind, into)]
@@ -163,38 +160,50 @@ def new(name: str, kind: str, into: Path, as_json: bool) -> None:
         return
     for file in files:
         out.line(file)
-    folder = into / name
-    out.note(f"next: pip install -e {folder}    agentfw plugins check {name}    open {folder}/README.md")
+    names = derive(name)
+    folder = into / names.distribution
+    out.note(f"next: pip install -e {folder} && agentfw plugins check {names.component}")
+    out.note(f"      {folder / 'README.md'} says more")
 
 
 @plugins.command()
 @click.argument("requirements", nargs=-1, required=True)
-def install(requirements: tuple[str, ...]) -> int:
+@json_option
+def install(requirements: tuple[str, ...], as_json: bool) -> int:
     """Install plugins into the environment that agentfw itself runs in. REQUIREMENTS are what pip takes."""
     from agentfw.installing import install as install_them
     from agentfw.installing import tool_environment_warning
 
-    out = Out()
+    out = Out(json=as_json)
     warning = tool_environment_warning(requirements)
     if warning:
         out.note(warning)
-    return install_them(list(requirements), out.note)
+    installed = install_them(list(requirements), out.note) == 0
+    if as_json:
+        out.data({"requirements": requirements, "installed": installed, "warning": warning})
+    return 0 if installed else 1
 
 
 def _named(host: Host, name: str) -> list[Registered]:
     """The components of one name, or the one that KIND:NAME says."""
-    from agentfw.component import KINDS
     from agentfw.errors import UnknownNameError
 
     kind, colon, rest = name.partition(":")
     if colon:
-        if kind not in KINDS:
-            raise UnknownNameError("kind", kind, KINDS)
+        _check_kind(kind)
         return [host.find(kind, rest)]
     kinds = sorted({found.kind for found in host.components() if found.component.name == name})
     if not kinds:
         raise UnknownNameError("component", name, {found.component.name for found in host.components()})
     return [host.find(kind, name) for kind in kinds]
+
+
+def _check_kind(kind: str) -> None:
+    from agentfw.component import KINDS
+    from agentfw.errors import UnknownNameError
+
+    if kind not in KINDS:
+        raise UnknownNameError("kind", kind, KINDS)
 
 
 def _row(host: Host, found: Registered) -> dict[str, Any]:
@@ -210,4 +219,7 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> str:
-    return "" if value in ("", None, (), [], {}) else str(value)
+    """A default as it would stand in a spec; nothing where there is none."""
+    if value in ("", None, (), [], {}):
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,9 @@
-"""`agentfw report`: a run's pages and pictures, written anew from its records."""
+"""`agentfw report`: a run's page and picture, written anew from its records.
+
+The one rule: it only reads the records, so it may be called while the run goes on.
+
+    agentfw report last
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ __all__ = ["report"]
 @runs_option
 @json_option
 def report(run: str, runs: Path | None, as_json: bool) -> None:
-    """Write report.html and the pictures of RUN (the last one) anew.
+    """Write report.html and the picture of RUN (the last one) anew.
 
     It works also while the run goes on, and for one that was broken off.
     """
@@ -25,9 +30,10 @@ def report(run: str, runs: Path | None, as_json: bool) -> None:
     from agentfw.run_report import write_report
 
     out = Out(json=as_json)
-    files = [str(file) for file in write_report(find_run(runs_folder(runs), run))]
+    folder = find_run(runs_folder(runs), run)
+    files = [str(file) for file in write_report(folder)]
     if as_json:
-        out.data({"files": files})
+        out.data({"run": folder.id, "state": folder.state, "files": files})
     else:
         for file in files:
             out.line(file)

@@ -1,22 +1,46 @@
-"""`agentfw run`: from words on a command line to a spec, and the run itself with a live picture."""
+"""`agentfw run`: from words on a command line to a spec, and the run itself with a live picture.
+
+The one rule: what a person gave last and most precisely holds: a spec file, then the options, then `--set`.
+
+    agentfw run inbox --episodes 80 --set environment.rate=0.5
+"""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw_cli.common import host_options, json_option, load_host, runs_folder, runs_option
+from agentfw_cli.common import (
+    figure_row,
+    host_options,
+    json_option,
+    load_host,
+    name_of,
+    note_problems,
+    runs_folder,
+    runs_option,
+)
 from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from agentfw.host import Host
     from agentfw.run import Run
     from agentfw.summary import Summary
 
-__all__ = ["execute", "run"]
+__all__ = ["execute", "play", "run"]
+
+_LISTS = ("memories", "tools", "rewards", "trackers")
+_ENOUGH = 8
+"""From so many episodes or rounds on, the quarters of a run are told: fewer would be noise."""
 
 
 @click.command()
@@ -24,13 +48,17 @@ __all__ = ["execute", "run"]
 @click.option("--policy", metavar="NAME", help="Who decides.")
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="What it remembers with; may be repeated.")
 @click.option("--tool", "tools", multiple=True, metavar="NAME", help="What it can call besides; may be repeated.")
-@click.option("--reward", "rewards", multiple=True, metavar="NAME[=WEIGHT]", help="What its work is scored by; may be repeated.")
+@click.option(
+    "--reward", "rewards", multiple=True, metavar="NAME[=WEIGHT]", help="What its work is scored by; may be repeated."
+)
 @click.option("--tracker", "trackers", multiple=True, metavar="NAME", help="Where figures go besides; may be repeated.")
 @click.option("--interface", metavar="NAME", help="event_driven, step_loop, polling:EVERY or reflex.")
 @click.option("--episodes", type=int, help="How many episodes.")
 @click.option("--seed", type=int, help="Where every random choice comes from.")
 @click.option("--plugin", "distributions", multiple=True, metavar="DIST", help="A plugin that must be there and whole.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any other setting, such as environment.rate=0.5.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting, such as environment.rate=0.5."
+)
 @click.option("--spec", type=click.Path(path_type=Path), help="A TOML file to start from.")
 @runs_option
 @host_options
@@ -47,10 +75,11 @@ def run(
     quiet: bool,
     as_json: bool,
     **chosen: Any,
-) -> int:
+) -> None:
     """Let an agent work in ENVIRONMENT, and see how it goes.
 
-    Without ENVIRONMENT it does the main job. Everything can be set: by --spec FILE, then by the options, then by --set.
+    Without ENVIRONMENT it does the main job; a spec that a plugin ships is run by its name, too. Everything can be set:
+    by --spec FILE, then by the options, then by --set.
 
     \b
       agentfw run
@@ -65,42 +94,57 @@ def run(
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    values = _start(host, environment, spec)
-    values.update({key: value for key, value in _chosen(chosen).items() if value})
+    values = _with_options(_start(host, environment, spec), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     made = Run.create(parse_spec(values, "spec"), host, runs_folder(runs))
-    return execute(made, host, out)
+    execute(made, host, out)
 
 
-def _start(host: Host, environment: str | None, spec: Path | None) -> dict[str, Any]:
-    """The plain values to begin with: the file that was given, what a plugin ships for this environment, or the default."""
+def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+    """The plain values to begin with: the file that was given, what a plugin ships by this name, or the default."""
     from agentfw.project import find_project
     from agentfw.runspec import read_spec
 
+    specs = host.specs()
+    if spec is None and name in specs:
+        return read_spec(Path(host.find_spec(name).path))
+    if name is not None:
+        host.find("environment", name)  # a slip is told before the default file is even read
+    project = find_project()
     if spec is not None:
         values = read_spec(spec)
+    elif project is not None and project.default is not None:
+        values = read_spec(project.default)
     else:
-        project = find_project()
-        if environment is not None:
-            host.find("environment", environment)
-        if environment is not None and environment in host.specs():
-            values = read_spec(Path(host.find_spec(environment).path))
-        elif project is not None and project.default is not None:
-            values = read_spec(project.default)
-        else:
-            values = read_spec(Path(host.find_spec("default").path))
-    if environment is not None and _name(values.get("environment")) != environment:
-        values["environment"] = environment
-    return values
+        values = read_spec(Path(host.find_spec("default").path))
+    return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
 
 
-def _chosen(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given, as values of a spec. A list that is given takes the place of the spec's."""
-    rewards = []
-    for text in options.pop("rewards"):
-        name, equals, weight = text.partition("=")
-        rewards.append({"name": name, "weight": _weight(weight)} if equals else {"name": name})
-    return {**options, "rewards": rewards}
+def _with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, over the values of a spec. A list that is given takes the place of the spec's.
+
+    A component that is named again keeps the settings that it has there.
+    """
+    given = {key: value for key, value in options.items() if value is not None and value != ()}
+    if "policy" in given:
+        given["policy"] = _kept(values.get("policy"), given["policy"])
+    for key in _LISTS:
+        if key not in given:
+            continue
+        listed = values.get(key, ())
+        before = {_name(choice): choice for choice in (listed if isinstance(listed, list) else [listed])}
+        choices = []
+        for text in given[key]:
+            name, equals, weight = text.partition("=") if key == "rewards" else (text, "", "")
+            choice = _kept(before.get(name), name)
+            choices.append({**choice, "weight": _weight(weight)} if equals else choice)
+        given[key] = choices
+    return {**values, **given}
+
+
+def _kept(before: Any, name: str) -> dict[str, Any]:
+    """A component by its name, with the settings that it had."""
+    return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
 
 
 def _weight(text: str) -> str | float:
@@ -114,51 +158,92 @@ def _name(choice: Any) -> Any:
     return choice.get("name") if isinstance(choice, dict) else choice
 
 
-def execute(made: Run, host: Host, out: Out) -> int:
-    """Play a run with a live picture, and print what came of it."""
-    from agentfw.run_report import write_report
+def play(made: Run, out: Out) -> Summary:
+    """Play a run with a live picture. Whatever stops it, somebody is told how to go on."""
+    from agentfw.errors import AgentfwError, UsageError
+    from agentfw.plugin_guard import stdout_to_stderr
     from agentfw_cli.live import watch
 
+    with _terminated_is_interrupted() as signals:
+        try:
+            # An environment or a tracker that prints must not get between our lines on stdout.
+            with stdout_to_stderr(), watch(made, out) as watcher:
+                return asyncio.run(made.execute(watcher))
+        except AgentfwError as error:
+            if not isinstance(error, UsageError):  # a wrong setting stays wrong
+                error.mend = f"{error.mend}; then go on: agentfw runs resume {name_of(made.folder)}".removeprefix("; ")
+            raise
+        except KeyboardInterrupt:
+            out.error(
+                "every episode that was finished is kept",
+                f"go on with it: agentfw runs resume {name_of(made.folder)}",
+                label="terminated" if signals else "interrupted",
+            )
+            raise click.exceptions.Exit(143 if signals else 130) from None
+
+
+@contextmanager
+def _terminated_is_interrupted() -> Iterator[list[int]]:
+    """SIGTERM ends a run as Ctrl-C does: everything is closed, and a line says how to go on. Holds what came."""
+    came: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        with watch(made, out) as watcher:
-            summary = asyncio.run(made.execute(watcher))
-    except KeyboardInterrupt:
-        out.note("")
-        out.note(f"interrupted; every episode that was finished is kept. Go on with: agentfw runs resume {made.id}")
-        return 130
-    files = write_report(made.folder)
-    for line in host.notes:
-        out.note(f"plugin: {line}")
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def execute(made: Run, host: Host, out: Out) -> None:
+    """Play a run, write its report, and print what came of it."""
+    from agentfw.errors import StorageError
+    from agentfw.run_report import write_report
+
+    summary = play(made, out)
+    note_problems(host, out)
+    files, failed = list[Path](), None
+    try:
+        files = write_report(made.folder)
+    except StorageError as error:  # the run itself is done: what came of it is told first
+        failed = error
+        failed.mend += f"; then: agentfw report {name_of(made.folder)}"
     if out.json:
         record = summary.to_record()
         out.data({**record, "folder": str(made.folder.path), "files": [str(file) for file in files]})
     else:
         _tell(made, summary, out, files)
-    return 0
+    if failed is not None:
+        raise failed
 
 
 def _tell(made: Run, summary: Summary, out: Out, files: list[Path]) -> None:
     from agentfw.report import bars
+    from agentfw.summary import columns, course, in_order
 
-    headline = str(made.folder.about["headline"])
-    values = [row["outcome"].get(headline, row["utility"]) for row in made.folder.metrics()]
-    if len(values) >= 8:
+    headline, records = made.folder.headline, made.folder.metrics()
+    rounds = course(records)
+    values = [sum(some) / len(some) for some in rounds.values()] or columns(records).get(headline, [])
+    if len(values) >= _ENOUGH:
         quarters = [values[len(values) * part // 4 : len(values) * (part + 1) // 4] for part in range(4)]
+        title = f"{headline} by quarter   "
+        # Four bars, each behind its figure (4) and a space, with 3 spaces between two of them.
+        room = (shutil.get_terminal_size().columns - len(title) - 4 * 5 - 3 * 3) // 4
         means = [sum(quarter) / len(quarter) for quarter in quarters]
-        out.line(f"{headline} by quarter   {bars(means)}")
+        out.line(title + bars(means, max(1, min(8, room))))
         out.line()
-    order = sorted(summary.figures, key=lambda name: (name != headline, name not in ("reward", "utility")))
-    rows = [
-        [name, f"{figure.estimate:.3f}", f"{figure.low:.3f} to {figure.high:.3f}" if figure.count > 1 else ""]
-        for name, figure in ((name, summary.figures[name]) for name in order)
-    ]
+    figures = summary.to_record()["figures"]
+    rows = [figure_row(name, figures[name]) for name in in_order(figures, headline)]
     out.table(["", "mean", "95% interval"], rows, right=(1,))
     out.line()
-    out.line(f"{made.folder.path}/   {'   '.join(file.name for file in files)}")
+    out.line(f"{made.folder.path}/   {'   '.join(file.name for file in files)}".rstrip())
     if summary.failures:
         out.note(f"{summary.failures} answers could not be understood; agentfw runs show {made.id} says which")
     other = "event_driven" if made.spec.interface == "step_loop" else "step_loop"
-    out.note(
-        f"next: agentfw run {made.spec.environment.name} --interface {other}    agentfw compare {made.id} last"
-        "    agentfw plugins list"
-    )
+    where = "" if name_of(made.folder) == made.id else f" --runs {made.folder.path.parent}"
+    again = f"agentfw run {made.spec.environment.name} --interface {other}{where}"
+    out.note(f"next: {again} && agentfw compare {made.id.rpartition('-')[2]} last{where}")
+    out.note("      agentfw plugins list")

@@ -1,34 +1,39 @@
 """From the names in a spec to live components: everything is made, or nothing is.
 
-The one rule: names and settings are all checked before the first component is made, so a spelling mistake in the last of them
-costs no work and leaves nothing behind.
+The one rule: names and settings are all checked before the first component is made, so a spelling mistake in the last
+of them costs no work and leaves nothing behind.
+
+    resolved, sources = resolve(spec, host)
+    assembly = assemble(resolved, host)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .agent import Agent
 from .engagement import Engagement, Watch
 from .environment import Environment
-from .errors import PluginError
+from .episode import Task
+from .errors import AgentfwError, PluginError, UsageError
 from .host import Host
 from .interfaces import parse_interface
 from .memory import Memory
+from .plugin_record import describe
 from .policy import Policy
 from .policy_agent import PolicyAgent
 from .runspec import Choice, RunSpec
 from .scores import RewardModel, Schedule, parse_schedule
 from .seeds import Seeds
 from .settings import validate
-from .episode import Task
 from .tool import Tool, Toolbox
 from .tracker import Tracker
 
-__all__ = ["Assembly", "assemble", "resolve"]
+__all__ = ["Assembly", "assemble", "blamed", "resolve"]
 
 Made = TypeVar("Made")
 
@@ -74,24 +79,71 @@ class Assembly:
             watch=watch,
         )
 
+    def tasks(self) -> list[Task]:
+        """Every episode of the run, in order; the samples of one task side by side."""
+        spec = self.spec
+        with blamed(f'environment "{spec.environment.name}"'):
+            found = list(self.environment().tasks(spec.episodes, spec.seed, spec.split))
+        if not found:
+            raise UsageError(
+                f'environment "{spec.environment.name}" has no task in the split "{spec.split}"',
+                mend="set another split, or give it tasks",
+            )
+        if len({task.index for task in found}) < len(found):
+            raise PluginError(
+                f'environment "{spec.environment.name}" gave two tasks one index', mend="number its tasks from 0"
+            )
+        return [replace(task, sample=sample) for task in found for sample in range(spec.samples)]
+
     async def open(self) -> None:
         """Start what has to be started: the toolboxes' servers."""
-        opened = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes))
-        self.tools = [tool for tools in opened for tool in tools]
+        with blamed("a tool"):
+            # All of them to their end, also where one fails: one that is still opening can't be closed.
+            answers = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes), return_exceptions=True)
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
+                self.tools += answer
         names = [tool.action.name for tool in self.tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise PluginError(f"two tools are called {', '.join(twice)}", mend="leave one out, or give one a prefix")
 
+    def track(self, method: str, *arguments: object) -> None:
+        """Tell the trackers. One that fails is noted and told nothing more: the run folder has every figure."""
+        for tracker in list(self.trackers):
+            try:
+                getattr(tracker, method)(*arguments)
+            except Exception as error:
+                self.trackers.remove(tracker)
+                self.host.notes.append(
+                    f"tracker {type(tracker).__name__} raised {describe(error)} in {method} and is told nothing more; "
+                    "the run folder has every figure"
+                )
+
     async def close(self) -> None:
         """Let go of everything, whatever else goes wrong."""
-        closing: list[Any] = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
-        await asyncio.gather(*(component.close() for component in closing), return_exceptions=True)
-        for tracker in self.trackers:
+        components: list[Any] = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
+
+        async def close(component: Any) -> None:
             try:
-                tracker.close()
+                await component.close()
             except Exception as error:
-                self.host.notes.append(f"a tracker could not be closed: {error}")
+                self.host.notes.append(f"{type(component).__name__} could not be closed: {describe(error)}")
+
+        await asyncio.gather(*map(close, components))
+        self.track("close")
+
+
+@contextmanager
+def blamed(who: str) -> Iterator[None]:
+    """What a component raises without meaning a person to read it becomes an error of that component."""
+    try:
+        yield
+    except AgentfwError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{who} failed: {describe(error)}", mend="--debug shows where; mend the plugin") from error
 
 
 def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
@@ -141,9 +193,9 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
 def _make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
     made = host.create(kind, choice.name, choice.settings, where=where or f"{kind}.{choice.name}")
     if not isinstance(made, protocol):
-        registered = host.find(kind, choice.name)
+        source = host.find(kind, choice.name).record.distribution
         raise PluginError(
-            f'{kind} "{choice.name}" of {registered.record.distribution} is no {protocol.__name__} but {type(made).__name__}',
-            mend=f"its class must derive from agentfw.{protocol.__name__}; agentfw plugins check {choice.name} says more",
+            f'{kind} "{choice.name}" of {source} is no {protocol.__name__} but {type(made).__name__}',
+            mend=f"derive its class from agentfw.{protocol.__name__}; agentfw plugins check {choice.name} says more",
         )
     return made

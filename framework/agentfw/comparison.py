@@ -1,11 +1,14 @@
 """Runs side by side: each figure with its interval, and the paired difference to the first run.
 
-The one rule: a difference is taken task by task where two runs played the same tasks, because most of what varies is the
-task. Tasks are the same when their seed, user and sample are.
+The one rule: a difference is taken task by task where two runs played the same tasks, because most of what varies is
+the task. Tasks are the same when their environment, user, seed, index and sample are.
+
+    compare_runs([find_run(root, "7f3a"), find_run(root, "last")])
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +16,7 @@ from typing import Any
 from .errors import UnknownNameError, UsageError
 from .run_folder import RunFolder
 from .statistics import Interval, PairedDifference, bootstrap, paired_difference
-from .summary import figures_of
+from .summary import columns, in_order
 
 __all__ = ["Row", "compare_runs"]
 
@@ -31,10 +34,10 @@ class Row:
     def to_record(self) -> dict[str, Any]:
         rows = []
         for run, interval, difference in zip(self.runs, self.intervals, self.differences, strict=True):
-            row: dict[str, Any] = {"run": run, "mean": interval.estimate, "low": interval.low, "high": interval.high}
+            row = {"run": run, **_bounds(interval)}
             if difference is not None:
                 gap = difference.difference
-                row["difference"] = {"mean": gap.estimate, "low": gap.low, "high": gap.high, "p": difference.p_value}
+                row["difference"] = {**_bounds(gap), "p": difference.p_value}
             rows.append(row)
         return {"figure": self.figure, "runs": rows}
 
@@ -49,8 +52,7 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
     for name in figures:
         if name not in common:
             raise UnknownNameError("figure", name, common)
-    headline = str(folders[0].about.get("headline", "utility"))
-    chosen = list(figures) or sorted(common, key=lambda name: (name != headline, name not in ("reward", "utility")))
+    chosen = list(figures) or in_order(common, folders[0].headline)
     return [_row(name, folders, [table[name] for table in tables]) for name in chosen]
 
 
@@ -68,9 +70,17 @@ def _row(name: str, folders: Sequence[RunFolder], values: Sequence[Mapping[str, 
 
 
 def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
-    """Each figure by task."""
-    found: dict[str, dict[str, float]] = {}
-    for record in folder.metrics():
-        for name, value in figures_of(record).items():
-            found.setdefault(name, {})[str(record["task"])] = value
-    return found
+    """Each figure by task; where it was not measured, the task isn't there."""
+    records = folder.metrics()
+    # Two environments draw the same seeds, and aren't the same tasks for it.
+    tasks = [f"{folder.about['spec']['environment']['name']}/{record['task']}" for record in records]
+    return {
+        name: {task: value for task, value in zip(tasks, values, strict=True) if not math.isnan(value)}
+        for name, values in columns(records).items()
+    }
+
+
+def _bounds(interval: Interval) -> dict[str, Any]:
+    """Plain JSON values; a bound that isn't known is null."""
+    low, high = (value if math.isfinite(value) else None for value in (interval.low, interval.high))
+    return {"mean": interval.estimate, "low": low, "high": high}

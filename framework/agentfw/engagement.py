@@ -1,13 +1,14 @@
 """An agent and an environment on one timeline; it ends as an episode.
 
-The one rule: the world does not wait for the agent. While the agent decides, and while what it began is in flight, things
-go on happening; the interface says when it is shown them, and the agent says whether it breaks off for them.
+The one rule: the world does not wait for the agent. While the agent decides, and while what it began is in flight,
+things go on happening; the interface says when it is shown them, and the agent says whether it breaks off for them.
 
     episode = await Engagement(Inbox(), agent, EventDriven()).run(Task(0, seed=7))
 
-One moment in order: everything that is due at this time happens; then whoever has something to be shown is asked; then time
-moves on. What an agent decides takes effect after the time that deciding took. Work that `holds` keeps the agent busy:
-an interface like the step loop delivers only between such works.
+One moment in order: everything that is due at this time happens; then the interface is asked whether to show what has
+become known, and the agent is shown it as one set; then time moves on. What an agent decides takes effect after the
+time that deciding took. Work that `holds` keeps the agent busy: an interface like the step loop delivers only between
+such works. Who is free again is asked what next, whether or not the world has anything to say.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from .agent import Agent, Decision, InFlight, Moment
 from .environment import Environment
 from .episode import Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
-from .errors import InterventionRefused
+from .errors import InterventionRefused, PluginError
 from .interfaces import EventDriven, Interface
 from .policy import Generation
 from .seeds import Seeds
@@ -50,16 +51,6 @@ class Engagement:
         self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
         self.horizon, self.max_turns, self.watch = horizon, max_turns, watch
         self._time_per_token = time_per_token
-        self._waiting: list[tuple[int, Observation]] = []
-        self._works: list[_Tracked] = []
-        self._thought: tuple[_Tracked, Decision, Turn] | None = None
-        self._delivering = self._ask = self._over = False
-        self._poll: Scheduled | None = None
-        self._wake: Scheduled | None = None
-        self._interrupted: Generation | None = None
-        self._round = self._rounds = 0
-        self._turns = 0
-        self._shown: dict[int, int] = {}
 
     async def run(self, task: Task, seeds: Seeds | None = None) -> Episode:
         """Play the whole episode."""
@@ -67,7 +58,7 @@ class Engagement:
         episode = Episode(task=task)
         self.start(timeline, episode, seeds or Seeds(task.seed), ended=timeline.stop)
         await timeline.run(self.horizon)
-        if not self._over:
+        if not self.over:
             self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
         episode.finish, episode.rounds = self.finish, self._rounds
         episode.ended = timeline.now
@@ -84,65 +75,90 @@ class Engagement:
     ) -> None:
         """Take a seat on a timeline: begin the world and ask the agent once this instant is over."""
         self.timeline, self.episode, self.seat, self._ended = timeline, episode, seat, ended
-        self.finish = ""
+        self.finish, self.outcome = "", dict[str, float]()
+        self._waiting: list[tuple[int, Observation]] = []
+        self._works: dict[int, _Tracked] = {}
+        self._held: set[_Tracked] = set()
+        self._thought: tuple[_Tracked, Decision, Turn] | None = None
+        self._calls: list[Intervention] = []
+        self._carrying = ""
+        self._settling = self._begun = self._landing = self._promised = False
+        self._ask, self._freed, self.over = True, False, False
+        self._poll: Scheduled | None = None
+        self._wake: Scheduled | None = None
+        self._interrupted: Generation | None = None
+        self._round = self._rounds = self._turns = 0
+        self._shown: dict[int, int] = {}
+        timeline.when_stopped(self._leave)
         brief = self.environment.brief()
         if self._time_per_token is not None:
             brief = replace(brief, time_per_token=self._time_per_token)
         self.world = _World(self, seeds.child("world", seat))
         self.environment.begin(self.world, episode.task)
         self.agent.begin(episode.task, brief)
-        self._ask = True
-        if not self._delivering:
-            self._schedule_delivery()
+        both = sorted(self.agent.tools.keys() & {action.name for action in brief.actions})
+        if both:
+            raise PluginError(
+                f"a tool and an action of the world are both called {', '.join(both)}",
+                mend="leave the tool out, or give it a prefix",
+            )
+        self._begun = True
+        self._consider()
 
     def deliver(self, observation: Observation) -> None:
         """Something became known; the interface says when the agent sees it."""
-        if self._over:
+        if self.over:
             return
-        self._note("observation", observation.name, {**observation.data, "text": observation.text})
-        index = len(self.episode.events) - 1
-        if observation.name != "refused":  # a reflex that was refused must not answer its own refusal for ever
-            for intervention in self.interface.reflex(observation, self.environment.reflex):
-                self._note("reflex", intervention.name, dict(intervention.arguments))
-                self._intervene(intervention)
-        self._waiting.append((index, observation))
+        self._note("observation", observation.name, {"text": observation.text, **observation.data})
+        # First in line: what a reflex brings about became known after what it answers.
+        self._waiting.append((len(self.episode.events) - 1, observation))
         self._consider()
+        if observation.name == "refused":
+            return  # a reflex that was refused must not answer its own refusal for ever
+        if self._begun:
+            self._react(observation)
+        else:  # a world that is still being set up can't be acted on
+            self.timeline.after(0, lambda: self._react(observation))
 
     @property
     def busy(self) -> bool:
-        return self._thought is not None or any(work.running and work.holds for work in self._works)
+        return bool(self._held)
 
     # -- when the agent is shown what waits for it ---------------------------------------------------------------------
 
     def _consider(self) -> None:
-        if self._delivering or not (self._waiting or self._ask):
+        """Perhaps there is something to show: that is decided when this instant is over, and once."""
+        if not self._settling:
+            self._settling = True
+            self.timeline.settle(self._settle)
+
+    async def _settle(self) -> None:
+        """This instant is over: carry out what was asked of tools, then show what is to be shown."""
+        self._settling = False
+        if self._calls and not self.over:
+            calls, self._calls = self._calls, []
+            await self._call(calls)
+        if len(self._held) > (self._thought is not None):
+            self._freed = False  # it was taken hold of again at once
+        ask = self._ask or (self._freed and self._thought is None)
+        if self.over or not (self._waiting or ask):
             return
         now = self.timeline.now
-        when = self.interface.delivery(now, self.busy)
+        when = now if self._promised else self.interface.delivery(now, self.busy)
+        self._promised = False
         if when is None:
             return  # the end of what holds the agent will bring us here again
         if when <= now:
-            self._schedule_delivery()
+            await self._deliver(ask)
         elif self._poll is None:
             self._poll = self.timeline.at(when, self._polled)
 
     def _polled(self) -> None:
-        self._poll = None
-        if not self._delivering and (self._waiting or self._ask):
-            self._schedule_delivery()
+        self._poll, self._promised = None, True
+        self._consider()
 
-    def _schedule_delivery(self) -> None:
-        self._delivering = True
-        if self._poll is not None:
-            self.timeline.cancel(self._poll)
-            self._poll = None
-        self.timeline.settle(self._deliver)
-
-    async def _deliver(self) -> None:
+    async def _deliver(self, woken: bool) -> None:
         """Show the agent this moment, and take its decision."""
-        self._delivering = False
-        if self._over or not (self._waiting or self._ask):
-            return
         if self._thought is not None:
             thought = self._thought[0]
             if not self.agent.attend([observation for _, observation in self._waiting], _in_flight(thought)):
@@ -152,14 +168,15 @@ class Engagement:
             self._end("turn_limit", self.environment.outcome())
             return
         waiting, self._waiting = self._waiting, []
-        woken, self._ask = self._ask, False
-        if self._wake is not None:
-            self.timeline.cancel(self._wake)
-            self._wake = None
+        self._ask = self._freed = False
+        for entry in (self._wake, self._poll):
+            if entry is not None:
+                self.timeline.cancel(entry)
+        self._wake = self._poll = None
         moment = Moment(
             now=self.timeline.now,
             observations=tuple(observation for _, observation in waiting),
-            in_flight=tuple(_in_flight(work) for work in self._works if not work.done and not work.cancelled),
+            in_flight=tuple(_in_flight(work) for work in self._works.values()),
             interrupted=self._interrupted,
             round=self._round,
             rounds=self._rounds,
@@ -169,11 +186,11 @@ class Engagement:
         self._note("seen", "", {"events": [index for index, _ in waiting]})
         decision = await self.agent.act(moment)
         turn = self._turn(decision)
-        if decision.takes > 0:
+        if decision.takes == 0:
+            self._land(decision)
+        else:
             work = _Tracked(self, "think", decision.takes, lambda work: self._land(decision), holds=True)
             self._thought = (work, decision, turn)
-        else:
-            self._land(decision)
 
     def _turn(self, decision: Decision) -> Turn:
         now = self.timeline.now
@@ -212,8 +229,8 @@ class Engagement:
         """Interrupt the decision in the making: what was out stays, and is all that there is of it."""
         assert self._thought is not None
         thought, decision, turn = self._thought
-        self._thought = None
         thought.cancel()
+        self._thought = None
         generation = decision.generation or Generation()
         share = thought.spent / thought.duration
         # The tiny addend: 3 tokens of 0.1 each take 0.30000000000000004, and all three are out by then.
@@ -228,21 +245,20 @@ class Engagement:
     def _land(self, decision: Decision) -> None:
         """A decision takes effect."""
         self._thought = None
-        if self._over:
+        if self.over:
             return
         if decision.wake is not None:
             self._wake = self.timeline.after(decision.wake, self._woken)
-        calls = []
+        self._landing = True
         for intervention in decision.interventions:
-            if self._over:
+            if self.over:
                 break
             self._note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
             if intervention.name in self.agent.tools:
-                calls.append(intervention)
+                self._calls.append(intervention)
             else:
                 self._intervene(intervention)
-        if calls:
-            self.timeline.settle(lambda: self._call(calls))
+        self._landing = False
         self._consider()
 
     def _woken(self) -> None:
@@ -250,13 +266,26 @@ class Engagement:
         self._ask = True
         self._consider()
 
+    def _react(self, observation: Observation) -> None:
+        """Do what the interface's reflex does about it, before the agent knows."""
+        for intervention in self.interface.reflex(observation, self.environment.reflex):
+            if self.over:
+                return
+            self._note("reflex", intervention.name, dict(intervention.arguments))
+            self._intervene(intervention)
+
     def _intervene(self, intervention: Intervention) -> None:
+        self._carrying = intervention.id
         try:
             self.environment.intervene(intervention)
         except InterventionRefused as refusal:
-            self._note("refused", intervention.name, {"reason": str(refusal), "id": intervention.id})
-            data = {"action": intervention.name, "reason": str(refusal), "call": intervention.id}
-            self.deliver(Observation(self.timeline.now, "refused", data, f"{intervention.name} refused: {refusal}"))
+            self._refuse(intervention.name, refusal, intervention.id)
+        self._carrying = ""
+
+    def _refuse(self, name: str, refusal: InterventionRefused, call: str) -> None:
+        self._note("refused", name, {"reason": str(refusal), "id": call})
+        data = {"action": name, "reason": str(refusal), "call": call}
+        self.deliver(Observation(self.timeline.now, "refused", data, f"{name} refused: {refusal}"))
 
     async def _call(self, calls: Sequence[Intervention]) -> None:
         """Call tools side by side in real time; each answer is observed after the time that the tool takes here."""
@@ -267,7 +296,7 @@ class Engagement:
             takes = tools[call.name].takes
             if takes > 0:
                 work = _Tracked(self, call.name, takes, self._answered(data, text), holds=False)
-                self._works.append(work)
+                self._works[work.number] = work
             else:
                 self._answered(data, text)(None)
 
@@ -281,23 +310,36 @@ class Engagement:
 
     def _work_changed(self, work: _Tracked, state: str) -> None:
         self._note("work", work.name, {"id": work.number, "state": state, "spent": work.spent, "holds": work.holds})
-        if state in ("finished", "cancelled") and work in self._works:
-            self._works.remove(work)
-        if state != "started" and work.holds:
-            # Who has finished something is asked what next, whether or not the world has anything to say.
-            self._ask = self._ask or (state == "finished" and self._thought is None)
-            # Only once this instant is over: what comes next may take hold of the agent again at once.
-            self.timeline.after(0, self._consider)
+        if work.done or work.cancelled:
+            self._works.pop(work.number, None)
+        if not work.holds:
+            return
+        if work.running:
+            self._held.add(work)
+            return
+        self._held.discard(work)
+        # Who puts something aside by its own decision needn't be asked what next: that is the decision's business.
+        if (self._thought is None or self._thought[0] is not work) and (work.done or not self._landing):
+            self._freed = True
+        self._consider()
 
     def _end(self, finish: str, outcome: Mapping[str, float]) -> None:
-        if self._over:
+        if self.over:
             return
         if self._thought is not None:
             self._break_off()
-        self._over, self.finish = True, finish
-        if not self.seat:
+        self.over, self.finish, self.outcome = True, finish, dict(outcome)
+        if self.seat:
+            for work in list(self._works.values()):
+                work.cancel()  # the clock that it shares goes on
+        else:
             self.episode.outcome.update(outcome)
         self._ended()
+
+    def _leave(self) -> None:
+        """Somebody stopped the clock: what was in the making is cut where it is."""
+        if not self.over:
+            self._end("left", self.environment.outcome())
 
 
 class _World:
@@ -306,21 +348,35 @@ class _World:
     def __init__(self, engagement: Engagement, seeds: Seeds) -> None:
         line = engagement.timeline
         self._engagement, self._line, self.seeds = engagement, line, seeds
-        self.timeline, self.episode = line, engagement.episode
+        self.timeline, self.episode, self.seat = line, engagement.episode, engagement.seat
         self.at, self.after, self.cancel = line.at, line.after, line.cancel
+        self._generators: dict[str, random.Random] = {}
+        if self.seat:
+            self.at, self.after = self._at_seat, self._after_seat
+
+    def _at_seat(self, time: Time, call: Callable[[], object]) -> Scheduled:
+        return self._line.at(time, lambda: self._engagement.over or call())
+
+    def _after_seat(self, delay: Time, call: Callable[[], object]) -> Scheduled:
+        """Others share the clock: when this world is over, what it scheduled must not go on for ever."""
+        return self._line.after(delay, lambda: self._engagement.over or call())
 
     @property
     def now(self) -> Time:
         return self._line.now
 
     def random(self, name: str) -> random.Random:
-        return self.seeds.random(name)
+        """Asked for again it goes on: a generator that began anew each time would always draw the same."""
+        found = self._generators.get(name)
+        if found is None:
+            found = self._generators[name] = self.seeds.random(name)
+        return found
 
     def work(
         self, name: str, duration: Time, finished: Callable[[Work], object] | None = None, *, holds: bool = True
     ) -> Work:
         work = _Tracked(self._engagement, name, duration, finished, holds=holds)
-        self._engagement._works.append(work)
+        self._engagement._works[work.number] = work
         return work
 
     def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
@@ -345,7 +401,7 @@ class _World:
 class _Tracked(Work):
     """Work that the engagement keeps track of: each change is an event, and its end may free the agent."""
 
-    __slots__ = ("_engagement", "holds", "number")
+    __slots__ = ("_call", "_engagement", "holds", "number")
 
     def __init__(
         self,
@@ -357,7 +413,7 @@ class _Tracked(Work):
         holds: bool,
     ) -> None:
         super().__init__(engagement.timeline, name, duration, finished)
-        self._engagement, self.holds = engagement, holds
+        self._engagement, self.holds, self._call = engagement, holds, engagement._carrying
         self.number = len(engagement.episode.events)
         engagement._work_changed(self, "started")
 
@@ -383,7 +439,10 @@ class _Tracked(Work):
             super().complete()
             self._engagement._work_changed(self, "finished")
             if finished is not None:
-                finished(self)
+                try:
+                    finished(self)
+                except InterventionRefused as refusal:  # of an action that takes time: it is refused at its end
+                    self._engagement._refuse(self.name, refusal, self._call)
 
 
 def _in_flight(work: Work) -> InFlight:

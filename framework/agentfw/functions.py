@@ -1,7 +1,7 @@
 """Typed Python functions as things a model can call: a JSON schema from the signature, and checked arguments.
 
-The one rule: what a model gives is never trusted and never crashes anything. Arguments that don't fit are refused in words
-that the model can act on.
+The one rule: what a model gives is never trusted and never crashes anything. Arguments that don't fit are refused in
+words that the model can act on.
 
     >>> def book(room: str, people: int = 2) -> str:
     ...     '''Book a room.
@@ -21,11 +21,15 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from .errors import InterventionRefused
 
 __all__ = ["FunctionSpec", "describe"]
+
+
+_MOST = 8  # problems that are named; a list of a thousand wrong items is one lesson, not a thousand
+_LONGEST = 100  # characters of what came from a model
 
 
 class FunctionSpec:
@@ -44,21 +48,32 @@ class FunctionSpec:
         try:
             values = self._model.model_validate(dict(arguments))
         except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
-            )
-            raise InterventionRefused(f"{self.name} can't be called so: {problems}") from None
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InterventionRefused(f"{self.name} can't be called so: {error}") from None
-        return {name: getattr(values, name) for name in self._model.model_fields}
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            problems = [f"{_place(problem['loc'])}: {problem['msg']}" for problem in found[:_MOST]]
+            if len(found) > _MOST:
+                problems.append(f"and {len(found) - _MOST} more")
+            raise InterventionRefused(f"{self.name} can't be called so: {'; '.join(problems)}") from None
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise InterventionRefused(f"{self.name} can't be called so: {str(error)[:_LONGEST]}") from None
+        return {member.alias: getattr(values, name) for name, member in self._model.model_fields.items()}
 
 
 Spec = TypeVar("Spec", bound=FunctionSpec)
 
 
+@overload
+def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool = False) -> FunctionSpec: ...
+@overload
+def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool = False, spec: type[Spec]) -> Spec: ...
+
+
 def describe(
-    function: Callable[..., Any], *, name: str = "", skip_first: bool = False, spec: type[Spec] = FunctionSpec  # type: ignore[assignment]
-) -> Spec:
+    function: Callable[..., Any],
+    *,
+    name: str = "",
+    skip_first: bool = False,
+    spec: type[FunctionSpec] = FunctionSpec,
+) -> FunctionSpec:
     """Read a function's signature and docstring. `skip_first` leaves out `self`."""
     from pydantic import ConfigDict, Field, create_model
 
@@ -81,11 +96,17 @@ def describe(
         hint = hints[parameter.name]
         words = next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)), "")
         words = words or notes.get(parameter.name, "")
-        members[parameter.name] = (hint, Field(default, description=words) if words else Field(default))
+        # Under a name of our own: a parameter called json, copy or _x is the author's business, not pydantic's.
+        members[f"argument_{index}"] = (hint, Field(default, alias=parameter.name, description=words or None))
     shown = name or function.__name__
-    # protected_namespaces: a parameter called model_x is the author's business.
-    model = create_model(shown, __config__=ConfigDict(extra="forbid", protected_namespaces=()), **members)
+    # allow_inf_nan: JSON has no such numbers, and few functions expect them.
+    model = create_model(shown, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **members)
     return spec(shown, summary, model)
+
+
+def _place(path: tuple[int | str, ...]) -> str:
+    """Where in the arguments; a key that a model made up can be of any length."""
+    return ".".join(map(str, path))[:_LONGEST] or "arguments"
 
 
 def _docstring(text: str) -> tuple[str, dict[str, str]]:

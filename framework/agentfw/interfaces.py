@@ -16,9 +16,9 @@ environment run unchanged under each, and what differs in the outcome is what th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 
 from .episode import Intervention, Observation
 from .errors import SettingsError, UnknownNameError
@@ -58,12 +58,17 @@ class Polling(Interface):
     every: Time
 
     def __post_init__(self) -> None:
-        if not 0 < self.every < math.inf:
+        if not 0 < self.every < inf:
             raise SettingsError(f"can't poll every {self.every}", mend="give a time above zero, such as polling:15")
 
     def delivery(self, now: Time, busy: bool) -> Time | None:
-        # max: for a tiny `every` the division can round to a multiple that has just passed.
-        return max(now, math.ceil(now / self.every) * self.every) if busy else now
+        steps = now / self.every
+        if not busy or steps >= 2**53:  # multiples closer together than floats are: every moment is one
+            return now
+        # Not the ceiling: the quotient of a multiple can come out a little above its number.
+        number = round(steps)
+        when = number * self.every
+        return when if when >= now else (number + 1) * self.every
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,8 @@ _NAMES = ("event_driven", "step_loop", "polling:EVERY", "reflex")
 
 def parse_interface(text: str) -> Interface:
     """An interface from the words that a spec or a command line has for it."""
-    name, _, argument = text.strip().lower().replace("-", "_").partition(":")
+    name, _, argument = text.strip().lower().partition(":")
+    name = name.replace("-", "_")  # of the name only: 1e-3 is a number
     if name == "polling":
         try:
             return Polling(float(argument))

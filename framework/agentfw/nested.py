@@ -3,16 +3,17 @@
 The one rule: to the outer agent the module is part of its world: commands to it are interventions, what it reports are
 observations. To the inner agent the commands are observations, and `report` is an intervention.
 
-    patrol = Nested(Grid(), navigator, StepLoop())                   # the navigator's own world, on the same clock
-    Engagement(Composed(Town(), {"legs": patrol}), planner)          # planner: Intervention("legs.command", {"to": "A"})
+    patrol = Nested(Grid(), navigator, StepLoop())              # the navigator's own world, on the same clock
+    Engagement(Composed(Town(), {"legs": patrol}), planner)     # planner: Intervention("legs.command", {"to": "A"})
 
 `Composed` puts modules beside a world: an intervention `module.action` goes to the module, and what the module lets be
-known comes out as `module.name`.
+known comes out as `module.name`. A module that has ended says so (`module.ended`); the world beside it goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +33,9 @@ class Nested(Environment):
     """An inner agent in its inner world. What it is told arrives as `command`; its `report` comes out."""
 
     def __init__(
-        self, environment: Environment, agent: Agent, interface: Interface | None = None, *, seat: str = "inner"
+        self, environment: Environment, agent: Agent, interface: Interface | None = None, *, seat: str = ""
     ) -> None:
+        """`seat` is how the record calls it; a module of `Composed` has its name there unless another is given."""
         self.environment, self.agent, self.interface, self.seat = environment, agent, interface, seat
 
     def brief(self) -> Brief:
@@ -42,13 +44,21 @@ class Nested(Environment):
     def begin(self, world: World, task: Task) -> None:
         self.world = world
         self._inner = Engagement(_Reporting(self.environment, self._report), self.agent, self.interface)
+        above = getattr(world, "seat", "")
+        seat = self.seat or getattr(world, "name", "inner")
         self._inner.start(
-            world.timeline, world.episode, world.seeds, seat=self.seat, ended=lambda: world.observe("ended")
+            world.timeline,
+            world.episode,
+            world.seeds,
+            seat=f"{above}/{seat}" if above else seat,
+            ended=lambda: world.observe("ended", self._inner.outcome),
         )
 
     def intervene(self, intervention: Intervention) -> None:
         if intervention.name != "command":
             raise InterventionRefused(f'a module takes "command", not "{intervention.name}"')
+        if self._inner.over:
+            raise InterventionRefused("the module has ended")
         self._inner.deliver(Observation(self.world.now, "command", dict(intervention.arguments)))
 
     def _report(self, arguments: Mapping[str, Any]) -> None:
@@ -74,7 +84,10 @@ class _Reporting(Environment):
         else:
             self._environment.intervene(intervention)
 
-    def reflex(self, observation: Observation) -> Any:
+    def outcome(self) -> Mapping[str, float]:
+        return self._environment.outcome()
+
+    def reflex(self, observation: Observation) -> Iterable[Intervention]:
         return self._environment.reflex(observation)
 
 
@@ -83,6 +96,7 @@ class Composed(Environment):
 
     def __init__(self, environment: Environment, modules: Mapping[str, Environment]) -> None:
         self.environment, self.modules = environment, modules
+        self.headline, self.lower_is_better = environment.headline, environment.lower_is_better
 
     def brief(self) -> Brief:
         brief = self.environment.brief()
@@ -108,19 +122,33 @@ class Composed(Environment):
     def outcome(self) -> Mapping[str, float]:
         return self.environment.outcome()
 
-    def reflex(self, observation: Observation) -> Any:
-        return self.environment.reflex(observation)
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        return self.environment.tasks(count, seed, split)
+
+    def reflex(self, observation: Observation) -> Iterable[Intervention]:
+        name, dot, rest = observation.name.partition(".")
+        if not dot or name not in self.modules:
+            return self.environment.reflex(observation)
+        answers = self.modules[name].reflex(replace(observation, name=rest))
+        return [replace(answer, name=f"{name}.{answer.name}") for answer in answers]
 
 
 class _Prefixed:
     """A world whose observations carry the name of the module that made them."""
 
     def __init__(self, world: World, name: str) -> None:
-        self._world, self._name = world, name
+        self._world, self.name = world, name
+        self.seeds = world.seeds.child(name)  # two modules of one kind must not live through the same day
+
+    def random(self, name: str) -> random.Random:
+        return self._world.random(f"{self.name}.{name}")
 
     def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
-        self._world.observe(f"{self._name}.{name}", data, text=text)
+        self._world.observe(f"{self.name}.{name}", data, text=text)
+
+    def finish(self, **outcome: float) -> None:
+        """The module is over, not the world that it belongs to."""
+        self.observe("ended", outcome)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)
-

@@ -1,25 +1,31 @@
 """Reading calls out of what a model wrote.
 
 The one rule: no text whatsoever raises here. What can be understood becomes calls; what looks like a call and can't be
-understood becomes a failure in words, which the agent is told and a format reward sees.
+understood becomes a failure in words, for the record and for a format reward.
 
 Understood are the shapes that models are trained to write: a JSON object or list with `name` and `arguments` (or
-`parameters`), bare, in a code fence, or in <tool_call> tags, anywhere in the text; and XML elements such as
-<handle message="3"/> whose name is one of the actions.
+`parameters`), bare, in a code fence, or in <tool_call> tags, anywhere in the text; the same as an OpenAI server would
+send it (`function`, `tool_calls`); and XML elements such as <open message="3"/> whose name is one of the actions.
 
-    >>> parse_calls('Sure. <tool_call>{"name": "open", "arguments": {"message": 3}}</tool_call>', ["open"]).calls[0].arguments
+    >>> text = 'Sure. <tool_call>{"name": "open", "arguments": {"message": 3}}</tool_call>'
+    >>> parse_calls(text, ["open"]).calls[0].arguments
     {'message': 3}
     >>> parse_calls('<open message="3"/>', ["open"]).calls[0].arguments
     {'message': '3'}
+
+Arguments hold plain JSON only: no NaN or infinity, no half of a surrogate pair, nothing nested deeper than anybody
+means. The time is linear in the text, however it was made up.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from html import unescape
+from itertools import islice
 from typing import Any
 
 from .episode import Call
@@ -36,27 +42,52 @@ class Parsed:
     failures: list[str] = field(default_factory=list)
 
 
-_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.S)
-_FENCED = re.compile(r"```(?:json|tool_call)?\s*\n?(.*?)(?:```|\Z)", re.S)
-_ATTRIBUTE = re.compile(r"""([A-Za-z_][\w.-]*)\s*=\s*("[^"]*"|'[^']*')""")
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A JSON value, or a failure in words, and where it stands."""
+
+    start: int
+    end: int
+    value: object = None
+    failure: str = ""
+
+
+_BLOCK = re.compile(r"<tool_call>(?P<tagged>.*?)(?:</tool_call>|\Z)|```(?P<kind>[\w-]*)(?P<fenced>.*?)(?:```|\Z)", re.S)
+_OBJECT = re.compile(r'\{\s*"')
+_ATTRIBUTE = re.compile(r"""([\w.-]+)\s*=\s*("[^"]*"|'[^']*')""")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_KINDS = ("", "json", "tool_call")  # of code fences; what is marked as another language is no call
 _LONGEST = 1_000_000  # characters; what is beyond is not read
-_MOST = 64  # calls in one answer; more is a model that has lost the thread
-_DEEPEST = 64  # nested brackets
+_MOST = 64  # calls in one answer, and failures; more is a model that has lost the thread
+_DEEPEST = 64  # values within values
+_ATTEMPTS = 1_000  # places where a bare object might begin
+_decode = json.JSONDecoder().raw_decode
 
 
 def parse_calls(text: str, names: Collection[str]) -> Parsed:
     """The calls in a text, to any of the actions `names`."""
     parsed = Parsed()
     text = text[:_LONGEST]
-    found = [(match.start(), value) for match, value in _json_values(text, parsed)]
-    found += [(match.start(), value) for match, value in _elements(text, names)]
-    for _, value in sorted(found, key=lambda item: item[0]):
-        for one in value if isinstance(value, list) else [value]:
-            _take(one, names, parsed)
-            if len(parsed.calls) >= _MOST:
+    blocks = list(islice(_BLOCK.finditer(text), _MOST + 1))
+    found = [*_in_blocks(blocks), *islice(_bare(text, blocks), _MOST + 1)]
+    taken = [(one.start, one.end) for one in found if not one.failure]
+    elements = list(_elements(text, names, taken))
+    # An element inside a block is what the block is for.
+    found = [one for one in found if not (one.failure and _within(one, elements))]
+    for one in sorted([*found, *elements], key=lambda one: one.start):
+        for value in one.value if isinstance(one.value, list) else [one.value]:
+            if one.failure:
+                parsed.failures.append(one.failure)
+            else:
+                _take(value, names, parsed)
+            if len(parsed.calls) >= _MOST or len(parsed.failures) >= _MOST:
                 parsed.failures.append(f"more than {_MOST} calls in one answer; the rest was not read")
                 return parsed
     return parsed
+
+
+def _within(block: _Found, elements: list[_Found]) -> bool:
+    return any(block.start < element.start < block.end for element in elements)
 
 
 def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
@@ -74,98 +105,125 @@ def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
         guess = nearest(name[:100], names)
         parsed.failures.append(f'there is no action "{name[:100]}"' + (f'; did you mean "{guess}"?' if guess else ""))
         return
-    arguments: Any = call.get("arguments", call.get("parameters", {}))
-    if isinstance(arguments, str):
-        arguments = _loads(arguments) if arguments.strip() else {}
+    arguments: Any = call.get("arguments", call.get("parameters"))
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        arguments = {}
+    elif isinstance(arguments, str):
+        arguments = _loads(arguments)
     if not isinstance(arguments, dict):
         parsed.failures.append(f"the arguments of {name} must be an object")
         return
     parsed.calls.append(Call(name, arguments, f"call_{len(parsed.calls)}"))
 
 
-class _Span:
-    """Where a value began; stands in for a match."""
+def _in_blocks(blocks: list[re.Match[str]]) -> Iterator[_Found]:
+    """The JSON values in tags and fences."""
+    for block in blocks:
+        tagged = block["tagged"] is not None
+        inner = block["tagged"] if tagged else block["fenced"]
+        if not tagged and block["kind"].lower() not in _KINDS:
+            continue
+        value = _loads(inner)
+        if value is not None and (tagged or _is_call(value)):
+            yield _Found(*block.span(), value=_unwrapped(value))
+        elif tagged:
+            yield _Found(*block.span(), failure="a <tool_call> that holds no JSON")
+        elif '"name"' in inner:
+            yield _Found(*block.span(), failure="a code block that is meant as a call but holds no JSON")
 
-    __slots__ = ("_start",)
 
-    def __init__(self, start: int) -> None:
-        self._start = start
-
-    def start(self) -> int:
-        return self._start
-
-
-def _json_values(text: str, parsed: Parsed) -> Iterator[tuple[_Span | re.Match[str], Any]]:
-    """Every JSON value that is tagged, fenced, or stands in the text by itself and has a name."""
-    covered: list[tuple[int, int]] = []
-    for pattern in (_TAGGED, _FENCED):
-        for match in pattern.finditer(text):
-            if any(start <= match.start() < end for start, end in covered):
-                continue
-            covered.append(match.span())
-            inner = match[1].strip()
-            value = _loads(inner)
-            if value is not None:
-                yield match, value
-            elif pattern is _TAGGED:
-                parsed.failures.append("a <tool_call> that holds no JSON")
-            elif '"name"' in inner:
-                parsed.failures.append("a code block that is meant as a call but holds no JSON")
-    decoder = json.JSONDecoder()
-    position = 0
-    attempts = 0
-    while (start := text.find("{", position)) >= 0 and attempts < 10 * _MOST:
-        position = start + 1
-        end = next((end for begin, end in covered if begin <= start < end), None)
-        if end is not None:
-            position = end
+def _bare(text: str, blocks: list[re.Match[str]]) -> Iterator[_Found]:
+    """The JSON objects that stand in the text by themselves and are calls."""
+    position = attempts = read = 0
+    after = iter(blocks)
+    block = next(after, None)
+    while match := _OBJECT.search(text, position):
+        start = match.start()
+        while block is not None and block.end() <= start:
+            block = next(after, None)
+        if block is not None and block.start() <= start:
+            position = block.end()
             continue
         attempts += 1
-        if _depth(text, start) > _DEEPEST:
-            parsed.failures.append("brackets nested too deep to be a call")
+        if attempts > _ATTEMPTS or read > 4 * _LONGEST:
+            yield _Found(start, start, failure="too many brackets to find a call among them")
             return
         try:
-            value, position = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
+            value, position = _decode(text, start)
+        except json.JSONDecodeError as error:
+            read += error.pos - start
+            position = start + 1
             continue
-        if isinstance(value, dict) and ("name" in value or "function" in value):
-            yield _Span(start), value
+        except (ValueError, RecursionError):
+            read += 10_000
+            position = start + 1
+            continue
+        if _is_call(value):
+            plain = _plain(value)
+            if plain is None:
+                yield _Found(start, position, failure="a call that is no plain JSON, or nested too deep")
+            else:
+                yield _Found(start, position, value=_unwrapped(plain))
 
 
-def _elements(text: str, names: Collection[str]) -> Iterator[tuple[re.Match[str], Any]]:
+def _elements(text: str, names: Collection[str], taken: list[tuple[int, int]]) -> Iterator[_Found]:
     """XML elements named like an action; attributes are arguments, and text inside is `text`."""
     if not names or "<" not in text:
         return
     some = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     pattern = re.compile(rf"<({some})((?:\s+[\w.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)\s*(?:/>|>([^<]*)</\1>)")
-    for match in pattern.finditer(text):
-        arguments = {key: unescape(quoted[1:-1]) for key, quoted in _ATTRIBUTE.findall(match[2])}
+    for match in islice(pattern.finditer(text), _MOST + 1):
+        if any(start < match.start() < end for start, end in taken):
+            continue  # it is part of an argument
+        arguments = {key: _whole(unescape(quoted[1:-1])) for key, quoted in _ATTRIBUTE.findall(match[2])}
         if match[3] and match[3].strip():
-            arguments.setdefault("text", unescape(match[3].strip()))
-        yield match, {"name": match[1], "arguments": arguments}
+            arguments.setdefault("text", _whole(unescape(match[3].strip())))
+        yield _Found(*match.span(), value={"name": match[1], "arguments": arguments})
+
+
+def _is_call(value: object) -> bool:
+    """Whether a value is meant as a call, well or badly made."""
+    if isinstance(value, list):
+        return bool(value) and all(_is_call(one) for one in value[:_MOST])
+    return isinstance(value, dict) and any(key in value for key in ("name", "function", "tool_calls"))
+
+
+def _unwrapped(value: object) -> object:
+    """The list that an OpenAI server wraps calls in."""
+    wrapped = value.get("tool_calls") if isinstance(value, dict) else None
+    return wrapped if isinstance(wrapped, list) else value
 
 
 def _loads(text: str) -> Any:
     """The JSON value that a text is, or None."""
-    if _depth(text, 0) > _DEEPEST:
-        return None
     try:
-        return json.loads(text)
+        return _plain(json.loads(text))
     except (ValueError, RecursionError):
         return None
 
 
-def _depth(text: str, start: int) -> int:
-    """How many brackets open in a row at most, counted roughly: enough to keep the decoder off the recursion limit."""
-    depth = deepest = 0
-    for character in text[start : start + 100_000]:
-        if character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-            if deepest > _DEEPEST:
-                return deepest
-        elif character in "]}":
-            depth -= 1
-            if depth <= 0:
-                return deepest
-    return deepest
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A decoded value with whole characters, or None where it holds what JSON can't say or is nested too deep."""
+    try:
+        return _plainly(value, depth)
+    except ValueError:
+        return None
+
+
+def _plainly(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not a number")
+    if isinstance(value, (dict, list)):
+        if depth >= _DEEPEST:
+            raise ValueError("nested too deep")
+        if isinstance(value, list):
+            return [_plainly(item, depth + 1) for item in value]
+        return {_whole(key): _plainly(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _whole(text: str) -> str:
+    """Half of a surrogate pair is no character: no file and no tokenizer takes it."""
+    return _SURROGATE.sub("\ufffd", text)

@@ -8,6 +8,7 @@ The one rule: a folder tells all that is needed to understand and to continue th
         metrics.jsonl    one line an episode: figures, scores, reward; written when it was scored and learned from
         summary.json     the whole run in figures; there when it is done
         report.html  curve.png
+        lock             held by the process that goes on with the run
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,12 @@ from .journal import Journal, read_journal, write_whole
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
 
 FORMAT = 1
+
+_METRICS = (
+    *("episode", "task", "user", "reward", "utility", "outcome", "course"),
+    *("turns", "tokens", "failures", "finish", "scores"),
+)
+"""What every line of metrics.jsonl has."""
 
 
 class RunFolder:
@@ -42,16 +51,22 @@ class RunFolder:
     def id(self) -> str:
         return self.path.name
 
+    @property
+    def total(self) -> int:
+        """How many episodes there will be."""
+        return int(self.about["total"])
+
+    @property
+    def headline(self) -> str:
+        """The figure that says how well it went."""
+        return str(self.about["headline"])
+
     @classmethod
     def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> RunFolder:
         """A new folder below `root`, with everything in it that a resumption needs."""
-        stem = f"{time.strftime('%Y-%m-%d')}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
-        whole = {
-            "format": FORMAT,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "python": platform.python_version(),
-            **about,
-        }
+        now = datetime.now().astimezone()
+        stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
+        whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
         try:
             root.mkdir(parents=True, exist_ok=True)
             while True:
@@ -62,44 +77,70 @@ class RunFolder:
                 except FileExistsError:
                     continue
         except OSError as error:
-            raise StorageError(f"can't make a run folder below {root}: {error.strerror}", mend="give another --runs") from None
-        write_whole(path / "run.json", json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+            raise StorageError(
+                f"can't make a run folder below {root}: {error.strerror}", mend="give another --runs"
+            ) from None
+        try:
+            write_whole(path / "run.json", json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+        except StorageError:
+            with suppress(OSError):
+                path.rmdir()
+            raise
         return cls(path, whole)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """A folder that is there already; refused with a reason when it is none of ours."""
+        file = path / "run.json"
         try:
-            about = json.loads((path / "run.json").read_text("utf-8"))
+            about = json.loads(file.read_text("utf-8"))
             found = about["format"]
-            about["spec"]["environment"]["name"]
         except FileNotFoundError:
-            hint = "it was cut off while it was made; nothing is lost by removing it" if path.is_dir() else ""
-            raise RunFolderError(f"{path} is no run folder: it has no run.json", mend=hint or "see: agentfw runs list") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunFolderError(f"{path}/run.json can't be understood: {error!r}", mend="is it a run of agentfw?") from None
+            raise RunFolderError(f"{path} is no run folder: it has no run.json", mend=_why_no_run(path)) from None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise RunFolderError(
+                f"{file} can't be understood: {_words(error)}", mend="is it a run of agentfw?"
+            ) from None
         if found != FORMAT:
+            newer = isinstance(found, int) and found > FORMAT
             raise RunFolderError(
                 f"{path} is in format {found}; this agentfw writes and reads {FORMAT}",
-                mend="upgrade agentfw" if isinstance(found, int) and found > FORMAT else "use the agentfw that made it",
+                mend="pip install --upgrade agentfw" if newer else "use the agentfw that made it",
             )
+        try:
+            _check(about)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{file} can't be understood: {_words(error)}", mend="restore it from a copy"
+            ) from None
         return cls(path, about)
 
     def lock(self) -> None:
         """Keep other processes from going on with this run at the same time."""
-        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            _lock(handle)
-        except OSError:
-            owner = os.read(handle, 32).decode(errors="replace").strip()
-            os.close(handle)
-            raise RunFolderError(
-                f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
-                mend="wait for it to end, or stop it; then resume",
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"can't go on with {self.path}: {error.strerror}", mend="make the folder writable, and room on its disk"
             ) from None
-        os.ftruncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())
+        # Somebody who only looks at the state holds the lock for an instant.
+        for wait in (0.02, 0.05, 0.1, 0.2, None):
+            try:
+                _lock(handle)
+                break
+            except OSError:
+                if wait is None:
+                    owner = _owner(handle)
+                    os.close(handle)
+                    raise RunFolderError(
+                        f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
+                        mend="wait for it to end, or stop it",
+                    ) from None
+                time.sleep(wait)
         self._lock = handle
+        with suppress(OSError):  # who holds it is good to know; on a full disk it can't be said
+            os.ftruncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -111,22 +152,39 @@ class RunFolder:
 
     def episodes(self) -> Iterator[Episode]:
         """What is on disk, in the order in which it was written."""
-        for record in read_journal(self.path / "episodes.jsonl"):
-            yield Episode.from_record(record)
+        path = self.path / "episodes.jsonl"
+        for number, record in enumerate(read_journal(path), start=1):
+            try:
+                yield Episode.from_record(record)
+            except StorageError as error:
+                raise RunFolderError(f"{path}, line {number}: {error.message}", mend=error.mend) from error
 
     def metrics(self) -> list[dict[str, Any]]:
         """The figures of each episode, in the order of the tasks."""
-        return sorted(read_journal(self.path / "metrics.jsonl"), key=lambda record: str(record.get("episode")))
+        return sorted(self.concluded(), key=lambda record: [int(part) for part in record["episode"].split("-")])
+
+    def concluded(self) -> Iterator[dict[str, Any]]:
+        """The figures of each episode, in the order in which the episodes were scored and learned from."""
+        path = self.path / "metrics.jsonl"
+        for number, record in enumerate(read_journal(path), start=1):
+            lacking = [key for key in _METRICS if key not in record]
+            if lacking or not re.fullmatch(r"\d+-\d+", str(record["episode"])):
+                what = f"has no {', '.join(lacking)}" if lacking else "names no episode"
+                raise RunFolderError(f"{path}, line {number}, {what}", mend="restore the file from a copy")
+            yield record
 
     def summary(self) -> dict[str, Any] | None:
         """The whole run in figures, once it is done."""
+        file = self.path / "summary.json"
         try:
-            loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text("utf-8"))
+            loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
+            loaded["episodes"], loaded["figures"]
             return loaded
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise RunFolderError(f"{self.path}/summary.json can't be read: {error}", mend="agentfw report writes it anew") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            mend = f"remove it; agentfw runs resume {self.id} sums up anew"
+            raise RunFolderError(f"{file} can't be understood: {_words(error)}", mend=mend) from None
 
     @property
     def state(self) -> str:
@@ -134,10 +192,15 @@ class RunFolder:
         if (self.path / "summary.json").exists():
             return "done"
         try:
-            self.lock()
-        except RunFolderError:
+            handle = os.open(self.path / "lock", os.O_RDONLY)
+        except OSError:
+            return "interrupted"
+        try:
+            _lock(handle)
+        except OSError:
             return "running"
-        self.unlock()
+        finally:
+            os.close(handle)
         return "interrupted"
 
 
@@ -149,25 +212,62 @@ def list_runs(root: Path) -> list[RunFolder]:
             found.append(RunFolder.open(path))
         except RunFolderError:
             continue
-    return sorted(found, key=lambda folder: (str(folder.about.get("created")), folder.id), reverse=True)
+    return sorted(found, key=lambda folder: (_made(folder), folder.id), reverse=True)
 
 
 def find_run(root: Path, name: str) -> RunFolder:
     """A run by its path, its name, the end of its name, or `last`."""
     path = Path(name)
-    if path.is_dir() and (path / "run.json").exists():
+    if name and path.is_dir() and (len(path.parts) > 1 or (path / "run.json").exists()):
         return RunFolder.open(path)
-    if (root / name).is_dir():
+    if name and (root / name).is_dir():
         return RunFolder.open(root / name)
     runs = list_runs(root)
     if name == "last" and runs:
         return runs[0]
-    matching = [folder for folder in runs if folder.id.endswith(name)]
+    matching = [folder for folder in runs if name and folder.id.endswith(name)]
     if len(matching) == 1:
         return matching[0]
     if matching:
         raise RunFolderError(f'"{name}" fits {len(matching)} runs', mend="give more of the name: agentfw runs list")
-    raise UnknownNameError("run", name, [folder.id for folder in runs], mend=f"see: agentfw runs list (below {root})")
+    # People type the end of a name: its nearest is looked for among ends of the same length.
+    known = {folder.id for folder in runs} | {folder.id[-len(name) :] for folder in runs if name}
+    raise UnknownNameError("run", name, known, mend=f"see: agentfw runs list (below {root})")
+
+
+def _made(folder: RunFolder) -> float:
+    try:
+        return datetime.fromisoformat(str(folder.about["created"])).timestamp()
+    except (KeyError, ValueError):
+        return 0.0
+
+
+def _check(about: Mapping[str, Any]) -> None:
+    """Raise where something is missing that a list of runs shows."""
+    spec = about["spec"]
+    int(about["total"]), str(about["headline"]), str(spec["interface"])
+    for choice in (spec["environment"], spec["policy"], *spec["memories"]):
+        str(choice["name"])
+
+
+def _why_no_run(path: Path) -> str:
+    if not path.is_dir():
+        return "see: agentfw runs list"
+    if all(entry.name.startswith("run.json.") for entry in path.iterdir()):
+        return "it was cut off while it was made; nothing is lost by removing it"
+    return "give the folder of a run: agentfw runs list"
+
+
+def _words(error: Exception) -> str:
+    """What a person can make of it: a KeyError's text is a bare key."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _owner(handle: int) -> str:
+    """The process that holds the lock, where that can be read."""
+    with suppress(OSError):
+        return os.read(handle, 32).decode(errors="replace").strip()
+    return ""
 
 
 def _lock(handle: int) -> None:

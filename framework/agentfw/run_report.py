@@ -1,7 +1,7 @@
 """A run as a page and a picture: report.html, self-contained, and curve.png.
 
-The one rule: everything in it comes from the run folder, so it can be made anew at any time, also of a run that is still
-going on.
+The one rule: everything in it comes from the run folder, so it can be made anew at any time, also of a run that is
+still going on.
 
     write_report(find_run(Path("runs"), "last"))
 """
@@ -19,8 +19,8 @@ from .errors import UsageError
 from .journal import write_whole
 from .report import Canvas, Lane, Mark, Number, Page, Series, Span, lanes_chart, line_chart
 from .run_folder import RunFolder
-from .statistics import bootstrap
-from .summary import columns, figures_of
+from .statistics import Interval, bootstrap
+from .summary import columns, course, figures_of, in_order
 
 __all__ = ["curve", "timeline_picture", "write_report"]
 
@@ -28,6 +28,12 @@ _TRANSCRIPTS = 3
 """So many episodes are shown whole: the worst, the median and the best."""
 _LONGEST = 60_000
 """Characters of a transcript; what is beyond is in the run folder."""
+_BANDED = 300
+"""Rounds up to which each gets its interval: for thousands of them the resampling would take longer than the run."""
+_ROWS = 1000
+"""Episodes in the table: more would make the page slow, and nobody reads them."""
+_LANES = 6
+"""Kinds of work that get a lane of their own: the ones that took longest."""
 
 
 def write_report(folder: RunFolder) -> list[Path]:
@@ -35,10 +41,9 @@ def write_report(folder: RunFolder) -> list[Path]:
     records = folder.metrics()
     if not records:
         raise UsageError(f"{folder.id} has no finished episode yet", mend=f"agentfw runs resume {folder.id}")
-    ids = _told(folder, records)
+    ids = _told(records)
     chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
-    rounds = _round_values(folder) if any(episode.rounds for episode in chosen.values()) else {}
-    picture = curve(folder, records, rounds)
+    picture = curve(folder, records)
     page = _page(folder, records, picture, [chosen[name] for name in ids if name in chosen])
     files = {"report.html": page.render().encode(), "curve.png": picture.to_png()}
     for name, data in files.items():
@@ -46,30 +51,25 @@ def write_report(folder: RunFolder) -> list[Path]:
     return [folder.path / name for name in files]
 
 
-def curve(
-    folder: RunFolder, records: Sequence[Mapping[str, Any]], rounds: Mapping[int, Sequence[float]] | None = None
-) -> Canvas:
+def curve(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> Canvas:
     """How the headline figure went: over the rounds of an episode where there are rounds, else over the episodes."""
-    headline = _headline(folder)
+    headline, rounds, unit = _headline(folder, records), course(records), "episode"
+    values, x = columns(records)[headline], list[int]()
     if rounds:
-        places = sorted(rounds)
-        intervals = [bootstrap(list(rounds[place])) for place in places]
-        series = [
-            Series(
-                headline,
-                [interval.estimate for interval in intervals],
-                x=places,
-                low=[interval.low for interval in intervals],
-                high=[interval.high for interval in intervals],
-            )
-        ]
-        return line_chart(series, title=f"{headline.capitalize()} by round", x_label="round", y_label=headline)
-    values = columns(records)[headline]
-    span = max(1, min(10, len(values) // 4))
-    smooth = [sum(some) / len(some) for some in (values[max(0, i - span + 1) : i + 1] for i in range(len(values)))]
-    lines = [Series("each episode", values, quiet=True)] if span > 1 else []
-    lines.append(Series(f"mean of {span}" if span > 1 else headline, smooth))
-    return line_chart(lines, title=f"{headline.capitalize()} by episode", x_label="episode", y_label=headline)
+        headline, unit, x = folder.headline, "round", list(rounds)
+        values = [sum(some) / len(some) for some in rounds.values()]
+    series = []
+    if rounds and len(records) > 1 and len(rounds) <= _BANDED:
+        intervals = [bootstrap(some) for some in rounds.values()]
+        low, high = [each.low for each in intervals], [each.high for each in intervals]
+        series.append(Series(headline, values, x=x, low=low, high=high))
+    else:
+        span = max(1, min(10, len(values) // 4))
+        if span > 1:
+            series.append(Series(f"each {unit}", values, x=x or None, quiet=True))
+        series.append(Series(f"mean of {span}" if span > 1 else headline, _smoothed(values, span), x=x or None))
+    title = f"{headline[:1].upper()}{headline[1:]} by {unit}"
+    return line_chart(series, title=title, x_label=unit, y_label=headline)
 
 
 def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -> Canvas:
@@ -92,74 +92,102 @@ def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -
             if event.data["state"] in ("interrupted", "cancelled"):
                 breaks.setdefault(lane, []).append(Mark(event.time, "put aside", "interruption"))
         elif event.kind == "observation":
-            known.append(Mark(event.time, lane, "observation"))
+            known.append(Mark(event.time, lane.replace("_", " "), "observation"))
         elif event.kind in ("intervention", "reflex"):
-            done.append(Mark(event.time, lane, "intervention"))
+            done.append(Mark(event.time, lane.replace("_", " "), "intervention"))
     for (lane, _), begun in running.items():
         works.setdefault(lane, []).append(Span(begun, episode.ended, "", "work"))
     longest = sorted(works, key=lambda lane: -sum((span.end or 0) - span.start for span in works[lane]))
     lanes = [Lane("becomes known", marks=known), Lane("is done", marks=done)]
-    lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest[:6]]
+    lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest[:_LANES]]
     return lanes_chart(lanes, title=title or f"Episode {episode.id}", time_label="time", width=width)
 
 
 def _page(folder: RunFolder, records: Sequence[Mapping[str, Any]], picture: Canvas, told: Sequence[Episode]) -> Page:
     spec: Mapping[str, Any] = folder.about["spec"]
-    headline = _headline(folder)
-    figures = {name: bootstrap(values) for name, values in columns(records).items()}
-    total = spec["episodes"] * spec["samples"]
-    done = f"{len(records)} episodes" if len(records) == total else f"{len(records)} of {total} episodes so far"
-    page = Page(f"{spec['environment']['name']}, {spec['policy']['name']}", subtitle=f"{folder.id}   {done}")
-    shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
-    cards = [(name, f"{figures[name].estimate:.3f}", f"95%: {figures[name].low:.3f} to {figures[name].high:.3f}") for name in shown]
-    turns, failures = sum(int(record["turns"]) for record in records), sum(int(record["failures"]) for record in records)
-    cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
-    cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
-    page.highlights(cards)
-    page.figure(picture)
-    page.section("Figures", "The mean over episodes with its bootstrapped 95% interval.")
-    order = sorted(figures, key=lambda name: (name != headline, name not in ("utility", "reward")))
-    page.table(
-        ["figure", "mean", "from", "to", "least", "most"],
-        [
-            [name, _short(interval.estimate), _short(interval.low), _short(interval.high), *_extremes(records, name)]
-            for name, interval in ((name, figures[name]) for name in order)
-        ],
-    )
-    if told:
+    headline = _headline(folder, records)
+    count = f"{len(records):,}" if len(records) == folder.total else f"{len(records):,} of {folder.total:,}"
+    done = f"{count} {'episode' if folder.total == 1 else 'episodes'}"
+    page = Page(f"{spec['environment']['name']}, {spec['policy']['name']}", subtitle=f"{folder.id}, {done}")
+    _figures(page, folder, records, headline, picture)
+    middle = told[len(told) // 2] if told else None
+    if middle is not None and middle.ended > middle.started:
         page.section("On the timeline", "Time runs from left to right. What was put aside goes on later where it was.")
-        middle = told[len(told) // 2]
         page.figure(timeline_picture(middle, title=f"Episode {middle.id}"))
-    page.section("Episodes")
+    if told:
+        chosen = "The episodes with the lowest, the middle and the highest reward." if len(told) > 1 else ""
+        page.section("Word for word", chosen)
+        for episode in told:
+            reward = next(record["reward"] for record in records if record["episode"] == episode.id)
+            note = f"reward {reward:.3f}, {len(episode.turns)} turns"
+            page.details(f"Episode {episode.id}", _transcript(episode), note=note)
+    page.section("What it was made of")
+    page.details("Settings", json.dumps(spec, indent=2, ensure_ascii=False))
+    facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
+    facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
+    page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
+    _episodes(page, records, headline)
+    return page
+
+
+def _episodes(page: Page, records: Sequence[Mapping[str, Any]], headline: str) -> None:
+    """The table of all episodes; the last thing on the page, because it is the longest."""
+    shown = list(dict.fromkeys([headline, "reward"]))
+    cut = f"The first {_ROWS:,} of {len(records):,}; metrics.jsonl has them all." if len(records) > _ROWS else ""
+    page.section("Episodes", cut)
     page.table(
-        ["episode", "user", headline, "reward", "turns", "tokens", "ended by"],
+        ["episode", "user", *shown, "turns", "tokens", "ended by"],
         [
             [
                 str(record["episode"]),
                 str(record["user"]),
-                _short(figures_of(record).get(headline, math.nan)),
-                _short(float(record["reward"])),
+                *(_short(figures_of(record).get(name, math.nan)) for name in shown),
                 int(record["turns"]),
                 int(record["tokens"]),
                 str(record["finish"]).replace("_", " "),
             ]
-            for record in records
+            for record in records[:_ROWS]
         ],
     )
-    if told:
-        page.section("Word for word", "Among the episodes, the ones with the lowest, the middle and the highest reward.")
-        for episode in told:
-            reward = next(record["reward"] for record in records if record["episode"] == episode.id)
-            page.details(f"Episode {episode.id}", _transcript(episode), note=f"reward {reward:.3f}, {len(episode.turns)} turns")
-    page.section("What it was made of")
-    page.details("Settings", json.dumps(spec, indent=2, ensure_ascii=False))
-    facts = [("made", folder.about.get("created", "")), ("agentfw", folder.about.get("agentfw", ""))]
-    facts += [("Python", folder.about.get("python", "")), *folder.about.get("components", {}).items()]
-    page.facts([(str(key), str(value)) for key, value in facts])
-    return page
 
 
-def _told(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _figures(
+    page: Page, folder: RunFolder, records: Sequence[Mapping[str, Any]], headline: str, picture: Canvas
+) -> None:
+    """The figures that a reader came for, the curve, and all figures."""
+    values = columns(records)
+    figures = {name: bootstrap(some) for name, some in values.items()}
+    shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
+    cards = [(name, f"{figures[name].estimate:.3f}", _range(figures[name])) for name in shown]
+    turns, failures = (
+        sum(int(record["turns"]) for record in records),
+        sum(int(record["failures"]) for record in records),
+    )
+    cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
+    cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
+    page.highlights(cards)
+    page.figure(picture)
+    lower = f" The lower the {headline}, the better." if folder.about.get("lower_is_better") else ""
+    names = in_order(figures, headline)
+    if len(records) == 1:
+        page.section("Figures", f"Of one episode, so without an interval.{lower}")
+        page.table(["figure", "value"], [[name, _short(figures[name].estimate)] for name in names])
+        return
+    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{lower}")
+    page.table(
+        ["figure", "mean", "from", "to", "least", "most"],
+        [
+            [
+                name,
+                *(_short(value) for value in (figures[name].estimate, figures[name].low, figures[name].high)),
+                *(_short(least) for least in _extremes(values[name])),
+            ]
+            for name in names
+        ],
+    )
+
+
+def _told(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """The episodes that are shown whole."""
     order = sorted(records, key=lambda record: float(record["reward"]))
     places = sorted({0, len(order) // 2, len(order) - 1})[:_TRANSCRIPTS]
@@ -184,26 +212,31 @@ def _transcript(episode: Episode) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "\n\n... the rest is in episodes.jsonl"
 
 
-def _round_values(folder: RunFolder) -> dict[int, list[float]]:
-    """The headline figure by round, over all episodes."""
-    headline = _headline(folder)
-    found: dict[int, list[float]] = {}
-    for episode in folder.episodes():
-        for measure in episode.measures:
-            if measure.name == headline and measure.round:
-                found.setdefault(measure.round, []).append(measure.value)
-    return found
+def _headline(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> str:
+    """The figure to lead with: what the environment says, where it has measured that."""
+    return folder.headline if folder.headline in columns(records) else "utility"
 
 
-def _headline(folder: RunFolder) -> str:
-    return str(folder.about.get("headline", "utility"))
+def _smoothed(values: Sequence[float], span: int) -> list[float]:
+    """The mean of each value and up to span - 1 before it; what was not measured is left out."""
+    smooth = []
+    for place in range(len(values)):
+        known = [value for value in values[max(0, place - span + 1) : place + 1] if not math.isnan(value)]
+        smooth.append(sum(known) / len(known) if known else math.nan)
+    return smooth
 
 
-def _extremes(records: Sequence[Mapping[str, Any]], name: str) -> tuple[Number, Number]:
-    values = columns(records)[name]
-    return _short(min(values)), _short(max(values))
+def _extremes(values: Sequence[float]) -> tuple[float, float]:
+    known = [value for value in values if not math.isnan(value)]
+    return min(known), max(known)
 
 
-def _short(value: float) -> Number:
+def _range(interval: Interval) -> str:
+    return f"95%: {interval.low:.3f} to {interval.high:.3f}" if interval.count > 1 else "one episode"
+
+
+def _short(value: float) -> Number | None:
     """Three decimals; figures of different size stand in one column, so each keeps its own."""
+    if math.isnan(value):
+        return None
     return Number(value, f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}")

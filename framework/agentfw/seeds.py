@@ -3,7 +3,8 @@
 The one rule: every random choice asks for its generator by name, so that drawing more in one place changes nothing in
 another, and episode 7 is the same whether it runs alone, first, or beside a hundred others.
 
-    >>> Seeds(7).child("episode", 3).random("arrivals").random() == Seeds(7).child("episode", 3).random("arrivals").random()
+    >>> seeds = Seeds(7).child("episode", 3)
+    >>> seeds.random("arrivals").random() == seeds.random("arrivals").random()
     True
 """
 

@@ -1,13 +1,14 @@
 """A run in figures: the mean of everything measured, with its 95% interval.
 
-The one rule: a figure without its interval is not told. The intervals are bootstrapped over episodes with a fixed seed, so the
-same run gives the same summary.
+The one rule: a figure without its interval is not told. The intervals are bootstrapped over episodes with a fixed seed,
+so the same run gives the same summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from .statistics import Interval, bootstrap
@@ -15,7 +16,7 @@ from .statistics import Interval, bootstrap
 if TYPE_CHECKING:
     from .run_folder import RunFolder
 
-__all__ = ["Summary", "columns", "figures_of", "summarize"]
+__all__ = ["Summary", "columns", "course", "figures_of", "in_order", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +30,66 @@ class Summary:
     tokens: int
     failures: int
     seconds: float
+    """How long the last execution took; what an interrupted one took before is not in it."""
     figures: Mapping[str, Interval] = field(default_factory=dict)
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
 
     def to_record(self) -> dict[str, Any]:
-        record = {name: getattr(self, name) for name in self.__slots__ if name != "figures"}
+        """Plain JSON values; a bound that isn't known (one episode has no spread) is null."""
+        record = {item.name: getattr(self, item.name) for item in fields(self)}
         record["figures"] = {
-            name: {"mean": interval.estimate, "low": interval.low, "high": interval.high, "count": interval.count}
+            name: {
+                "mean": interval.estimate,
+                "low": _or_none(interval.low),
+                "high": _or_none(interval.high),
+                "count": interval.count,
+                "missing": interval.missing,
+            }
             for name, interval in self.figures.items()
         }
         return record
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Summary:
+        figures = {
+            name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
+            for name, row in record["figures"].items()
+        }
+        return cls(**{**record, "figures": figures})
+
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The figures of many episodes, by name: the reward, the utility, and whatever the environment counts."""
-    found: dict[str, list[float]] = {}
-    for record in records:
-        for name, value in figures_of(record).items():
-            found.setdefault(name, []).append(value)
-    return found
+    """The figures of many episodes, by name: the reward, the utility, and whatever the environment counts.
+
+    An episode that has not measured a figure has NaN there; a figure that none of them has measured is left out.
+    """
+    rows = [figures_of(record) for record in records]
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = {name: [row.get(name, math.nan) for row in rows] for name in names}
+    return {name: values for name, values in found.items() if not all(map(math.isnan, values))}
 
 
 def figures_of(record: Mapping[str, Any]) -> dict[str, float]:
     """The figures of one episode."""
     values = {"reward": record["reward"], "utility": record["utility"], **record["outcome"]}
     return {name: float(value) for name, value in values.items()}
+
+
+def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
+    """The headline figure of each round, over all episodes; empty where the environment has no rounds."""
+    found: dict[int, list[float]] = {}
+    for record in records:
+        for number, value in record["course"]:
+            if not math.isnan(value):
+                found.setdefault(int(number), []).append(float(value))
+    return dict(sorted(found.items()))
+
+
+def in_order(names: Iterable[str], headline: str) -> list[str]:
+    """Figures as a table shows them: the headline, then the reward and the utility, then the others."""
+    return sorted(names, key=lambda name: (name != headline, name not in ("reward", "utility")))
 
 
 def summarize(folder: RunFolder, seconds: float) -> Summary:
@@ -71,3 +105,11 @@ def summarize(folder: RunFolder, seconds: float) -> Summary:
         seconds=round(seconds, 3),
         figures={name: bootstrap(values) for name, values in columns(records).items()},
     )
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

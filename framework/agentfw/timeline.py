@@ -31,13 +31,13 @@ Time = float
 """A moment: an int in a world of ticks, a float elsewhere. (For a type checker an int is a float.)"""
 
 Scheduled = list[object]
-"""A call that is due: [time, order, call]. A list so that it can be cancelled in place; hand it to `Timeline.cancel`."""
+"""A call that is due: [time, order, call]. A list, so that `Timeline.cancel` can take it back in place."""
 
 
 class Timeline:
     """The clock and what is due on it."""
 
-    __slots__ = ("_due", "_order", "_settling", "now", "stopped")
+    __slots__ = ("_due", "_leaving", "_order", "_settling", "now", "stopped")
 
     def __init__(self, start: Time = 0) -> None:
         self.now: Time = start
@@ -45,6 +45,7 @@ class Timeline:
         self._due: list[Scheduled] = []
         self._order = 0
         self._settling: deque[Callable[[], Awaitable[None]]] = deque()
+        self._leaving: list[Callable[[], object]] = []
 
     def at(self, time: Time, call: Callable[[], object]) -> Scheduled:
         """Call at `time`, which may be now but not earlier."""
@@ -53,8 +54,8 @@ class Timeline:
                 f"can't schedule a call at {time}: it is {self.now} now",
                 mend="schedule at a finite time that has not passed; leave out what never happens",
             )
-        entry: Scheduled = [time, self._order, call]
-        self._order += 1
+        self._order = order = self._order + 1
+        entry: Scheduled = [time, order, call]
         heappush(self._due, entry)
         return entry
 
@@ -65,8 +66,8 @@ class Timeline:
                 f"can't schedule a call after a delay of {delay}",
                 mend="a delay is zero or more, and finite; leave out what never happens",
             )
-        entry: Scheduled = [self.now + delay, self._order, call]
-        self._order += 1
+        self._order = order = self._order + 1
+        entry: Scheduled = [self.now + delay, order, call]
         heappush(self._due, entry)
         return entry
 
@@ -86,6 +87,13 @@ class Timeline:
     def stop(self) -> None:
         """Nothing that is due later will run."""
         self.stopped = True
+        leaving, self._leaving = self._leaving, []
+        for call in leaving:
+            call()
+
+    def when_stopped(self, call: Callable[[], object]) -> None:
+        """Call when the clock is stopped, first come first called: whoever shares the clock can end in good order."""
+        self._leaving.append(call)
 
     def next_time(self) -> Time:
         """When the next call is due; infinity when none is."""
@@ -101,18 +109,18 @@ class Timeline:
         """
         due, settling = self._due, self._settling
         while due and not self.stopped:
-            entry = due[0]
-            time: Time = entry[0]  # type: ignore[assignment]
-            if time > self.now:
+            time, _, call = due[0]
+            if call is None:
+                heappop(due)
+                continue
+            if time > self.now:  # type: ignore[operator]
                 if settling:
                     return
-                if time > until:
+                if time > until:  # type: ignore[operator]
                     break
+                self.now = time  # type: ignore[assignment]
             heappop(due)
-            call = entry[2]
-            if call is not None:
-                self.now = time
-                call()  # type: ignore[operator]
+            call()  # type: ignore[operator]
         if not settling and not self.stopped and self.now < until < inf:
             self.now = until
 
@@ -123,7 +131,8 @@ class Timeline:
             self.advance(until)
             if not settling:
                 return
-            while settling and not self.stopped:
+            # One, and then again what has become due at this same instant: the next one waits for that too.
+            if not self.stopped:
                 await settling.popleft()()
 
 
@@ -170,7 +179,10 @@ class Work:
     @property
     def spent(self) -> Time:
         """How much of the duration is behind it, up to this moment."""
-        return self._kept + (self._line.now - self._since) if self.running else self._kept
+        if not self.running:
+            return self._kept
+        # min: 0.1 + (0.3 - 0.1) is a little more than 0.3, and nobody has done more than all of it.
+        return min(self.duration, self._kept + (self._line.now - self._since))
 
     def interrupt(self) -> None:
         """Put it aside. What was done stays done; interrupting what doesn't run does nothing."""
@@ -191,7 +203,7 @@ class Work:
             self.cancelled = True
 
     def complete(self) -> None:
-        """It is done now. Work of open-ended duration ends so; other work calls this by itself when its time is over."""
+        """It is done now. Work of open-ended duration ends so; other work calls this itself when its time is over."""
         if not (self.done or self.cancelled):
             self._kept = self.spent if self.duration == inf else self.duration
             self._rest()

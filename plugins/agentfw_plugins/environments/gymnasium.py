@@ -1,12 +1,12 @@
 """Any Gymnasium environment on the timeline, with options as persistent interventions if wished.
 
-The one rule: nothing is lost in between. A tick is a step: `step(action)` is the one intervention of a tick and its outcome the
-one observation of the next, and the trajectory is the one that Gymnasium's own loop gives with the same seed.
+The one rule: nothing is lost in between. A tick is a step: `step(action)` is the one intervention of a tick and its
+outcome the one observation of the next, and the trajectory is the one that Gymnasium's own loop gives with that seed.
 
     agentfw run gymnasium --set environment.id=CartPole-v1 --policy random
 
-An option (SMDP) is an intervention that goes on by itself: `option(name)` takes its own steps until it terminates, and the
-termination is an observation with the discounted reward and the ticks that it took.
+An option (SMDP) is an intervention that goes on by itself: `option(name)` takes its own steps until it terminates, and
+the termination is an observation with the discounted reward and the ticks that it took.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from agentfw import Settings
 from agentfw.environment import Action, Brief, Environment, World
 from agentfw.episode import Intervention, Task
 from agentfw.errors import InterventionRefused, SettingsError
-from pydantic import Field
 
 __all__ = ["GymnasiumEnvironment", "GymnasiumSettings", "Option"]
 
@@ -75,6 +76,7 @@ class GymnasiumEnvironment(Environment):
     def begin(self, world: World, task: Task) -> None:
         self.world = world
         self._option: str | None = None
+        self._stepping = False
         # Gymnasium wants a 32-bit seed.
         state, info = self.inside.reset(seed=task.seed % 2**31)
         self.inside.action_space.seed(task.seed % 2**31)
@@ -84,11 +86,14 @@ class GymnasiumEnvironment(Environment):
     def intervene(self, intervention: Intervention) -> None:
         if self._option is not None:
             raise InterventionRefused(f'the option "{self._option}" is still going on')
+        if self._stepping:
+            raise InterventionRefused("a tick takes one action, and this one has its own already")
         if intervention.name == "step":
             action = self._action(intervention.arguments.get("action"))
+            self._stepping = True
             self.world.after(1, lambda: self._step(action))
-        elif intervention.name == "option" and intervention.arguments.get("name") in self.options:
-            self._follow(str(intervention.arguments["name"]))
+        elif intervention.name == "option" and (name := str(intervention.arguments.get("name"))) in self.options:
+            self._follow(name)
         else:
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
 
@@ -96,6 +101,7 @@ class GymnasiumEnvironment(Environment):
         return {"return": self._return, "steps": float(self._steps)}
 
     def _step(self, action: Any) -> None:
+        self._stepping = False
         reward, ended, truncated, info = self._tick(action)
         data = {"state": _plain(self._state), "reward": reward, "terminated": ended, "truncated": truncated}
         self.world.observe("state", {**data, "info": _plain(info)})
@@ -135,8 +141,11 @@ class GymnasiumEnvironment(Environment):
         """What a model gave, as an element of the action space."""
         space = self.inside.action_space
         try:
-            if hasattr(space, "n") and not isinstance(value, bool):
-                action: Any = type(space.start)(int(value)) if hasattr(space, "start") else int(value)
+            if _discrete(space):
+                if isinstance(value, float) and not value.is_integer():
+                    raise ValueError("half a choice is none")
+                choose: Any = type(getattr(space, "start", 0))
+                action: Any = choose(value)
             else:
                 import numpy
 
@@ -154,14 +163,25 @@ def _make(settings: GymnasiumSettings) -> Any:
     try:
         return gymnasium.make(settings.id, **settings.arguments)
     except gymnasium.error.Error as error:
-        raise SettingsError(f"Gymnasium can't make {settings.id}: {error}", mend="see gymnasium.pprint_registry()") from None
+        raise SettingsError(
+            f"Gymnasium can't make {settings.id}: {error}", mend="see gymnasium.pprint_registry()"
+        ) from None
+
+
+def _discrete(space: Any) -> bool:
+    """One of n choices; a MultiBinary has an n too, but also a shape."""
+    return hasattr(space, "n") and not space.shape
 
 
 def _schema(space: Any) -> dict[str, Any]:
-    if hasattr(space, "n"):
+    if _discrete(space):
         first = int(getattr(space, "start", 0))
         return {"type": "integer", "minimum": first, "maximum": first + int(space.n) - 1}
-    return {"type": "array", "items": {"type": "number"}, "description": str(space)}
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "description": str(space)}
+    shape: tuple[int, ...] = space.shape or ()
+    if len(shape) == 1:
+        schema["minItems"] = schema["maxItems"] = int(shape[0])
+    return schema
 
 
 def _plain(value: Any) -> Any:

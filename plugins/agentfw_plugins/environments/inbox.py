@@ -1,24 +1,27 @@
 """A small inbox on the timeline: mails arrive while the agent is writing something else.
 
-The one rule: writing takes time and can be put aside: what is written stays, and goes on where it was. So what an agent loses
-is only what it learns of too late; that is what the four interfaces differ in.
+The one rule: writing takes time and can be put aside: what is written stays, and goes on where it was. So what an agent
+loses is only what it learns of too late; that is what the four interfaces differ in.
 
     agentfw run inbox
     agentfw run inbox --interface step_loop
 
-Figures after the digital assistant of the engagement-process paper (its tables 17 and 19): mails arrive at a rate of 0.2, are of
-high, medium or low urgency (0.4, 0.4, 0.2), and each must be handled within its slack; writing takes 0.05 a token. The
-balanced score is w M + (1-w) E - g |M-E| with M the share of the document written and E the share of mails handled in
-time, weighted by urgency.
+Figures after the digital assistant of the engagement-process paper (its tables 17 and 19): mails arrive at a rate of
+0.2, are of high, medium or low urgency (0.4, 0.4, 0.2), and each must be handled within its slack; writing takes 0.05 a
+token. The balanced score is w M + (1-w) E - g |M-E| with M the share of the document written and E the share of mails
+handled in time, weighted by urgency.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
+
+from pydantic import Field
 
 from agentfw import Settings
 from agentfw.agent import Moment
@@ -26,7 +29,6 @@ from agentfw.environment import Environment, World, action
 from agentfw.episode import Intervention, Observation, Task
 from agentfw.errors import InterventionRefused
 from agentfw.timeline import Time, Work
-from pydantic import Field
 
 __all__ = ["Inbox", "InboxSettings"]
 
@@ -50,19 +52,19 @@ class _Mail:
     sender: str
     urgency: str
     deadline: Time
-    read: bool = False
+    arrived: Time
+    taken: bool = False
     handled: bool = False
     missed: bool = False
-    replied: Time | None = None
-    arrived: Time = 0
     handling: Work | None = field(default=None, repr=False)
 
 
 class Inbox(Environment):
     """You are an assistant at a desk. You write a document, section by section, and mails arrive meanwhile.
 
-    Every mail has an urgency and a deadline. Handle as many as you can in time, the urgent ones first, and get the document done.
-    Whatever you do takes time, and time goes on while you do it.
+    Every mail has an urgency and a deadline. Handle as many as you can in time, the urgent ones first, and get the
+    document done. Whatever you do takes time, and time goes on while you do it. You do one thing at a time: turning to
+    a mail puts the writing aside, and what you ask for while you are at a mail comes after it.
     """
 
     headline = "balanced"
@@ -82,7 +84,12 @@ class Inbox(Environment):
         self._unseen: list[_Mail] = []
         self._section: Work | None = None
         self._written = 0
+        self._at_mails = False
+        self._hand: Work | None = None
+        self._next: deque[Callable[[], None]] = deque()
         self._switches = self._interruptions = 0
+        self._todo: list[tuple[float, int]] = []
+        self._left = -1
         world.observe("document", {"title": document["title"], "sections": len(self._sections)})
         world.at(self.settings.horizon, self._close)
         self._expect_mail()
@@ -94,34 +101,31 @@ class Inbox(Environment):
         """Go on writing the document, where you left off, to the end of the section."""
         if self._done:
             raise InterventionRefused("the document is finished")
-        if self._section is None:
-            length = self._sections[self._written] * self.settings.time_per_token
-            self._section = self.world.work("write", length, self._section_written)
+        if self._hand is None:
+            self._write()
         else:
-            self._switches += 1
-            self._section.resume()
+            self._next.append(self._write)
 
     @action
     def check_inbox(self) -> None:
         """See which mails have come: sender, subject, urgency and deadline."""
-        self._put_aside()
-        self.world.work("check_inbox", 0.1, lambda work: self._show_inbox())
+        self._turn_to("check_inbox", 0.1, self._show_inbox)
 
     @action
     def open_message(self, message: int) -> None:
         """Read one mail."""
         mail = self._mail(message)
-        self._put_aside()
-        self.world.work("open_message", 0.1, lambda work: self._show(mail))
+        self._turn_to("open_message", 0.1, lambda: self._show(mail))
 
     @action
     def handle_email(self, message: int) -> None:
         """Do what a mail asks for and answer it."""
         mail = self._mail(message)
-        if mail.handled or mail.missed:
-            raise InterventionRefused(f"mail {message} was {'handled already' if mail.handled else 'due before'}")
-        self._put_aside()
-        mail.handling = self.world.work("handle_email", 1.0, lambda work: self._handled(mail))
+        if mail.taken or mail.missed:
+            why = "was due before" if mail.missed else "is taken care of already"
+            raise InterventionRefused(f"mail {message} {why}")
+        mail.taken = True
+        self._turn_to("handle_email", 1.0, lambda: self._handled(mail), mail)
 
     @action
     def set_reminder(self, message: int, after: float) -> None:
@@ -132,10 +136,9 @@ class Inbox(Environment):
         mail = self._mail(message)
         if not 0 < after <= self.settings.horizon:
             raise InterventionRefused(f"a reminder after {after} makes no sense; the day has {self.settings.horizon:g}")
-        self._put_aside()
         data = {"message": mail.number, "urgency": mail.urgency, "deadline": round(mail.deadline, 2)}
         remind = lambda: self.world.observe("reminder", data)  # noqa: E731
-        self.world.work("set_reminder", 0.1, lambda work: self.world.after(after, remind))
+        self._turn_to("set_reminder", 0.1, lambda: self.world.after(after, remind))
 
     def time_per_token(self) -> float:
         return self.settings.time_per_token
@@ -153,10 +156,11 @@ class Inbox(Environment):
         urgency = "high" if draw < high else "medium" if draw < high + medium else "low"
         now = self.world.now
         deadline = now + self._contents.uniform(*_SLACK[urgency])
-        mail = _Mail(len(self._mails), scenario["subject"], scenario["sender"], urgency, deadline, arrived=now)
+        mail = _Mail(len(self._mails), scenario["subject"], scenario["sender"], urgency, deadline, now)
         self._mails.append(mail)
         self._unseen.append(mail)
-        self.world.at(deadline, lambda: self._due(mail))
+        # In two steps: what is finished at the deadline itself is finished in time.
+        self.world.at(deadline, lambda: self.world.after(0, lambda: self._due(mail)))
         self.world.observe("mail", _about(mail))
         self._expect_mail()
 
@@ -165,6 +169,7 @@ class Inbox(Environment):
             mail.missed = True
             if mail.handling is not None:
                 mail.handling.cancel()
+                self._go_on()
             self.world.utility(-0.5, "mail missed")
             self.world.observe("missed", {"message": mail.number})
 
@@ -182,19 +187,54 @@ class Inbox(Environment):
             self.world.utility(0.8, "document finished")
         self.world.observe("section", {"number": self._written, "of": len(self._sections)})
 
-    def _put_aside(self) -> None:
-        """Turning to a mail interrupts the writing; what was written stays."""
-        self._switches += 1
-        if self._section is not None and self._section.running:
-            self._interruptions += 1
-            self._section.interrupt()
+    # -- one thing at a time -------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        self._focus(mails=False)
+        if self._section is not None:
+            self._section.resume()
+        elif not self._done:
+            length = self._sections[self._written] * self.settings.time_per_token
+            self._section = self.world.work("write", length, self._section_written)
+
+    def _turn_to(self, name: str, takes: Time, done: Callable[[], object], mail: _Mail | None = None) -> None:
+        """Do something with the mails: at once, for it interrupts the writing, but after what else is in hand."""
+
+        def begin() -> None:
+            if mail is not None and mail.missed:
+                return
+            self._focus(mails=True)
+            if self._section is not None and self._section.running:
+                self._interruptions += 1
+                self._section.interrupt()
+            self._hand = self.world.work(name, takes, finish)
+            if mail is not None:
+                mail.handling = self._hand
+
+        def finish(work: Work) -> None:
+            done()
+            self._go_on()
+
+        if self._hand is None:
+            begin()
+        else:
+            self._next.append(begin)
+
+    def _go_on(self) -> None:
+        """With what was asked for meanwhile."""
+        self._hand = None
+        while self._next and self._hand is None:
+            self._next.popleft()()
+
+    def _focus(self, *, mails: bool) -> None:
+        self._switches += mails != self._at_mails
+        self._at_mails = mails
 
     def _show_inbox(self) -> None:
         mails, self._unseen = self._unseen, []
         self.world.observe("inbox", {"mails": [_about(mail) for mail in mails]})
 
     def _show(self, mail: _Mail) -> None:
-        mail.read = True
         body = next(item["body"] for item in self._scenarios if item["subject"] == mail.subject)
         self.world.observe("message", {**_about(mail), "body": body})
 
@@ -232,9 +272,6 @@ class Inbox(Environment):
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
         """A simple triage: what is urgent first, then the document; what can wait is written down for later."""
-        if not hasattr(self, "_todo") or moment.now == 0:
-            self._todo: list[tuple[float, int]] = []
-            self._left = -1
         for observation in moment.observations:
             data: Mapping[str, Any] = observation.data
             if observation.name == "document":
@@ -254,7 +291,6 @@ class Inbox(Environment):
         if self._left > 0 and not any(work.running for work in moment.in_flight):
             return [Intervention("write")]
         return []
-
 
     def reflex(self, observation: Observation) -> Iterable[Intervention]:
         """What is of high urgency is handled at once, whatever else is going on."""

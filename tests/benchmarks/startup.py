@@ -1,0 +1,93 @@
+"""How much CPU time it takes until `agentfw` answers: the help, and a list with fifty more plugins.
+
+The one rule: CPU time (user and system) of whole processes, with compiled bytecode, beside a Python that does nothing:
+what a person waits for on a quiet machine, and what a busy machine can't blur.
+
+    python tests/benchmarks/startup.py
+    python tests/benchmarks/startup.py --runs 40 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+PLUGINS = 50
+
+
+class Measured(NamedTuple):
+    what: str
+    median: float
+    least: float
+    budget: float | None
+    """Seconds that the median may take; None where it is only there to compare with."""
+
+    @property
+    def kept(self) -> bool:
+        return self.budget is None or self.median <= self.budget
+
+
+def measure(what: str, words: list[str], path: str, runs: int, budget: float | None) -> Measured:
+    """The CPU time of a command, after two runs that nobody counts: they write the bytecode and warm the disk cache."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = path
+    seconds = []
+    for number in range(runs + 2):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, env=environment, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if number >= 2:
+            seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return Measured(what, statistics.median(seconds), min(seconds), budget)
+
+
+def make_plugins(folder: Path) -> None:
+    """Fifty distributions, each with a plugin that offers a tool and has a heavy module that nobody should import."""
+    for number in range(PLUGINS):
+        package = folder / f"agentfw_sample_{number}"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "heavy.py").write_text("raise ImportError('nobody asked for this')\n")
+        (package / "plugin.py").write_text(
+            "from agentfw import Component, hookimpl\n\n\n@hookimpl\ndef agentfw_tools():\n"
+            f"    return [Component('sample-{number}', '{package.name}.heavy:Tool', 'Number {number}')]\n"
+        )
+        dist_info = folder / f"{package.name}-1.0.0.dist-info"
+        dist_info.mkdir()
+        (dist_info / "entry_points.txt").write_text(f"[agentfw]\nsample-{number} = {package.name}.plugin\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    agentfw = ["-m", "agentfw_cli.main"]
+    with tempfile.TemporaryDirectory() as name:
+        make_plugins(Path(name))
+        rows = [
+            measure("python -c pass", ["-c", "pass"], "", options.runs, None),
+            measure("agentfw --help", [*agentfw, "--help"], "", options.runs, 0.15),
+            measure("agentfw plugins list", [*agentfw, "plugins", "list"], "", options.runs, None),
+            measure(f"... with {PLUGINS} more plugins", [*agentfw, "plugins", "list"], name, options.runs, 0.30),
+        ]
+    if options.json:
+        print(json.dumps([{**row._asdict(), "kept": row.kept} for row in rows], indent=2))
+    else:
+        print(f"CPU seconds, {options.runs} runs each{'':18} median     min  budget")
+        for row in rows:
+            budget = "" if row.budget is None else f"{row.budget:.2f} {'kept' if row.kept else 'BROKEN'}"
+            print(f"{row.what:45} {row.median:.3f}   {row.least:.3f}  {budget}".rstrip())
+    return 0 if all(row.kept for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Every mistake is told with what to do about it, and with its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Agentfw = Callable[..., Any]
+
+USAGE = [
+    (["rnu"], 'no command is called "rnu"; did you mean "run"?'),
+    (["runs", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+    (["run", "--episods", "3"], "No such option '--episods'. Did you mean '--episodes'?"),
+    (["run", "--episodes", "many"], "'many' is not a valid integer"),
+    (["run", "inbocks"], 'no environment is called "inbocks"; did you mean "inbox"?'),
+    (["run", "--policy", "scriptd"], 'no policy is called "scriptd"; did you mean "scripted"?'),
+    (["run", "--memory", "scrach"], 'no memory is called "scrach"; did you mean "scratch"?'),
+    (["run", "--reward", "utilty=2"], 'no reward model is called "utilty"; did you mean "utility"?'),
+    (["run", "--reward", "utility=heavy"], '"heavy" is no weight'),
+    (["run", "--set", "environment.rat=3"], 'environment.rat: no such key; did you mean "rate"?'),
+    (["run", "--set", "environment.rate=fast"], 'environment.rate: must be a number (got "fast")'),
+    (["run", "--set", "episods=3"], 'spec.episods: no such key; did you mean "episodes"?'),
+    (["run", "--set", "rate"], "isn't of the form KEY=VALUE"),
+    (["run", "--episodes", "0"], "spec.episodes: must be at least 1 (got 0)"),
+    (["run", "--interface", "evnt_driven"], 'did you mean "event_driven"?'),
+    (["run", "--spec", "missing.toml"], "there is no spec file missing.toml"),
+    (["runs", "show", "nobody"], 'no run is called "nobody"'),
+    (["runs", "resume", "last"], 'no run is called "last"'),
+    (["report"], 'no run is called "last"'),
+    (["compare", "nobody", "last"], 'no run is called "nobody"'),
+    (["compare", "missing.toml", "other.toml"], "there is no spec file missing.toml"),
+    (["plugins", "show", "inbocks"], 'no component is called "inbocks"; did you mean "inbox"?'),
+    (["plugins", "show", "envrionment:inbox"], 'no kind is called "envrionment"; did you mean "environment"?'),
+    (["plugins", "list", "--kind", "memry"], 'no kind is called "memry"; did you mean "memory"?'),
+    (["plugins", "new", "agentfw-tea", "--kind", "memry"], 'no kind is called "memry"; did you mean "memory"?'),
+    (["plugins", "check", "nothing"], 'no component is called "nothing"'),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), USAGE, ids=[" ".join(words) for words, _ in USAGE])
+def test_a_slip_ends_with_2_and_the_nearest_right_name(words: list[str], told: str, agentfw: Agentfw) -> None:
+    answer = agentfw(*words)
+
+    assert answer.code == 2
+    assert answer.out == ""
+    assert told in answer.err
+    assert "\n  mend: " in answer.err
+    assert "Traceback" not in answer.err
+    assert not Path("runs").exists(), "nothing is begun before everything is right"
+
+
+def test_a_figure_that_is_not_there_is_told(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    for _ in range(2):
+        assert agentfw(*quick).code == 0
+    first, second = sorted(path.name for path in Path("runs").iterdir())
+
+    answer = agentfw("compare", first, second, "--figure", "eror")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert 'no figure is called "eror"; did you mean "error"?' in answer.err
+
+
+def test_a_run_is_not_compared_with_itself(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    agentfw(*quick)
+
+    answer = agentfw("compare", "last", "last")
+
+    assert answer.code == 2
+    assert "two different runs" in answer.err
+
+
+@pytest.mark.parametrize(
+    "module", ["raise ImportError('no such library')", "raise SystemExit(0)", "import missing_one"]
+)
+def test_a_broken_plugin_ends_with_3_once_it_is_selected(
+    module: str, agentfw: Agentfw, quick: tuple[str, ...], install: Callable[..., None]
+) -> None:
+    install("agentfw-broken", "[agentfw]\nbroken = agentfw_broken\n", module)
+
+    unselected = agentfw(*quick)
+    selected = agentfw(*quick, "--plugin", "agentfw-broken")
+
+    assert unselected.code == 0
+    assert "plugin: plugin broken of agentfw-broken 1.0.0" in unselected.err
+    assert selected.code == 3
+    assert "error: plugin broken of agentfw-broken 1.0.0" in selected.err
+    assert agentfw(*quick, "--strict-plugins").code == 3
+    assert agentfw(*quick, "--strict-plugins", "--no-plugin", "broken").code == 0
+    assert agentfw("doctor").code == 3
+    listed = agentfw("plugins", "list")
+    assert listed.code == 0
+    assert "failed" in listed.out
+    assert "broken" not in listed.err, "the table says it already"
+
+
+def test_a_plugin_that_fails_in_a_run_ends_with_3_and_says_how_to_go_on(
+    agentfw: Agentfw, quick: tuple[str, ...]
+) -> None:
+    answer = agentfw(*quick, "--set", "environment.outcome=raise")
+
+    run = next(Path("runs").iterdir()).name
+    assert (answer.code, answer.out) == (3, "")
+    assert "ValueError: the world is out of joint" in answer.err
+    assert f"then go on: agentfw runs resume {run}" in answer.err
+
+
+def test_debug_shows_where_it_came_from(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    with pytest.raises(Exception, match="out of joint") as caught:
+        agentfw(*quick, "--set", "environment.outcome=raise", "--debug")
+
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_bare_command_helps(agentfw: Agentfw) -> None:
+    for words in ([], ["runs"], ["plugins"]):
+        answer = agentfw(*words)
+
+        assert answer.code == 0
+        assert answer.out.startswith(" ".join(["Usage: agentfw", *words]))
+        assert answer.err == ""
+
+
+def test_a_number_of_zero_is_a_number(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    agentfw(*quick, "--seed", "0")
+
+    assert agentfw("runs", "show", "last", "--json").json["about"]["spec"]["seed"] == 0

@@ -1,0 +1,242 @@
+"""Data goes to stdout, everything else to stderr; `--json` is one JSON value and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_cli.out import Out, width_of
+
+Agentfw = Callable[..., Any]
+
+
+def test_every_command_has_json(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    first = agentfw(*quick, "--json")
+    second = agentfw(*quick, "--json", "--set", "policy.pause=0.001")
+
+    assert (first.code, first.err) == (0, "")
+    assert set(first.json) >= {"run", "episodes", "figures", "folder", "files"}
+    assert agentfw("runs", "list", "--json").json[0]["run"] == second.json["run"]
+    assert agentfw("runs", "show", "last", "--json").json["state"] == "done"
+    assert agentfw("runs", "resume", "last", "--json").json["figures"] == second.json["figures"]
+    compared = agentfw("compare", first.json["run"], "last", "--json").json
+    assert compared[0]["figure"] == "error"
+    assert compared[0]["runs"][1]["difference"]["mean"] == 0
+    assert len(agentfw("report", "--json").json["files"]) == 2
+    assert {row["kind"] for row in agentfw("plugins", "list", "--json").json} >= {"environment", "policy"}
+    assert agentfw("plugins", "show", "guessing", "--json").json[0]["settings"][0]["key"] == "rounds"
+    assert agentfw("doctor", "--json").json["agentfw"]
+    assert len(agentfw("plugins", "new", "agentfw-cups", "--kind", "memory", "--json").json["files"]) > 5
+
+
+def test_a_check_has_json(agentfw: Agentfw) -> None:
+    report = agentfw("plugins", "check", "reward:utility", "--json")
+
+    assert report.code == 0
+    assert all(row["passed"] for row in report.json)
+    assert {"kind", "component", "name", "promise", "passed", "skipped", "detail", "seconds"} == set(report.json[0])
+
+
+def test_installing_has_json(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentfw import installing
+
+    asked: list[list[str]] = []
+    monkeypatch.setattr(installing, "install", lambda requirements, echo: asked.append(requirements) or 1)
+
+    answer = agentfw("plugins", "install", "agentfw-tea==1", "--json")
+
+    assert asked == [["agentfw-tea==1"]]
+    assert (answer.code, answer.json["installed"]) == (1, False)
+
+
+def test_what_a_component_prints_does_not_get_into_the_data(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    answer = agentfw(*quick, "--set", "environment.noisy=true", "--json")
+
+    assert answer.json["episodes"] == 3
+    assert "careless noise" in answer.err
+
+
+def test_one_episode_gives_json_without_nan(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    answer = agentfw(*quick, "--episodes", "1", "--json")
+
+    assert answer.json["figures"]["error"]["low"] is None
+
+
+def test_a_pipe_gets_plain_text(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    answers = [
+        agentfw(*quick),
+        agentfw("runs", "list"),
+        agentfw("runs", "show", "last"),
+        agentfw("plugins", "list"),
+        agentfw("plugins", "show", "inbox"),
+        agentfw("doctor"),
+    ]
+
+    for answer in answers:
+        assert answer.code == 0
+        assert not set("\x1b\r") & set(answer.out + answer.err)
+        assert not answer.out.startswith("\n")
+
+
+def test_progress_is_on_stderr_and_a_few_lines(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    answer = agentfw(*quick, "--episodes", "200", "--set", "environment.rounds=2")
+    told = answer.err.splitlines()
+
+    assert told[0] == "guessing   200 episodes   policy hashing   event driven   seed 7"
+    assert told[-3].startswith("400/400   error, last 25: 0.")
+    assert 10 <= len(told) <= 15
+    assert "400/400" not in answer.out
+
+
+def test_one_long_episode_tells_its_rounds(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    answer = agentfw(*quick, "--episodes", "1", "--set", "environment.rounds=100")
+
+    assert sum("/100   error, last" in line for line in answer.err.splitlines()) == 10
+    assert "error by quarter" in answer.out
+
+
+def test_quiet_is_quiet(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    answer = agentfw(*quick, "--quiet")
+
+    assert answer.err == ""
+    assert "error" in answer.out
+
+
+def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    agentfw(*quick)
+    (folder,) = Path("runs").iterdir()
+    (folder / "summary.json").unlink()
+    metrics = folder / "metrics.jsonl"
+    metrics.write_bytes(b"".join(metrics.read_bytes().splitlines(keepends=True)[:1]))
+
+    listed, shown, resumed = agentfw("runs", "list"), agentfw("runs", "show", "last"), agentfw("runs", "resume", "last")
+
+    assert "1/3  interrupted" in listed.out
+    assert f"agentfw runs resume {folder.name}" in listed.err
+    assert "interrupted, 1 of 3 episodes" in shown.out
+    assert "1 of them are there already" in resumed.err
+    assert agentfw("runs", "list").out.count("done") == 1
+    assert "is done already" in agentfw("runs", "resume", "last").err
+
+
+def test_one_damaged_run_does_not_hide_the_others(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    for _ in range(2):
+        agentfw(*quick)
+    folder = sorted(Path("runs").iterdir())[0]
+    (folder / "summary.json").unlink()
+    (folder / "metrics.jsonl").write_text("nonsense\n{}\n")
+
+    listed = agentfw("runs", "list")
+    shown = agentfw("runs", "show", folder.name)
+
+    assert listed.code == 0
+    assert "damaged" in listed.out
+    assert "done" in listed.out
+    assert shown.code == 2
+    assert "metrics.jsonl, line 1, is damaged" in shown.err
+
+
+def test_answers_that_were_not_understood_are_told(agentfw: Agentfw) -> None:
+    words = (
+        "run",
+        "guessing",
+        "--policy",
+        "scripted",
+        "--set",
+        'policy.replies=["{\\"name\\": \\"fly\\"}"]',
+        "--set",
+        "max_turns=2",
+    )
+
+    answer = agentfw(*words, "--episodes", "1")
+
+    assert answer.code == 0, answer.err
+    assert "answers could not be understood" in answer.err
+    assert "answers could not be understood" in agentfw("runs", "show", "last").err
+
+
+def test_secrets_are_never_shown(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "very-secret")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:very-secret@example.org/track")
+    monkeypatch.setenv("AGENTFW_TRACE_HOOKS", "0")
+
+    for answer in (agentfw("doctor"), agentfw("doctor", "--json")):
+        assert answer.code == 0
+        assert "very-secret" not in answer.out + answer.err
+        assert "set, not shown" in answer.out
+        assert "https://***@example.org/track" in answer.out
+        assert "AGENTFW_TRACE_HOOKS" in answer.out
+
+
+class Terminal:
+    """A stdout that is a terminal."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    return Terminal()
+
+
+ROWS = [["手紙", "a word and another one and still more of them, until the line is full"], ["tea", "one"]]
+
+
+def test_a_table_wraps_its_last_column_on_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", terminal)
+
+    Out().table(["name", "what it is"], ROWS)
+
+    lines = terminal.text.splitlines()
+    assert len(lines) == 4
+    assert all(width_of(line) <= 60 for line in lines)
+    assert lines[1].startswith("手紙  a word")
+    assert lines[2].startswith("      ")
+    assert lines[3] == "tea   one"
+
+
+def test_colour_is_for_terminals_that_want_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal)
+
+    assert Out().style("x", "bold") == "\x1b[1mx\x1b[0m"
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as changed:
+            changed.setenv(name, value)
+            assert Out().style("x", "bold") == "x"
+
+
+def test_a_table_without_headings_begins_with_its_first_row(capsys: pytest.CaptureFixture[str]) -> None:
+    Out().table(["", ""], [["key", "value"]])
+
+    assert capsys.readouterr().out == "key  value\n"
+
+
+def test_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    Out().table(["", "mean"], [["a", "1.0"], ["b", "10.0"]], right=(1,))
+
+    assert capsys.readouterr().out == "   mean\na   1.0\nb  10.0\n"
+
+
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    Out(json=True).data({"a": float("nan"), "b": [float("inf"), 1.5], "c": (Path("x"),)})
+
+    assert capsys.readouterr().out == '{\n  "a": null,\n  "b": [\n    null,\n    1.5\n  ],\n  "c": [\n    "x"\n  ]\n}\n'

@@ -1,0 +1,103 @@
+"""Commands of plugins stand beside ours, are loaded when they are called, and take no other's place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Agentfw = Callable[..., Any]
+Install = Callable[..., None]
+
+TEA = """
+import click
+@click.command()
+@click.option("--cups", type=int, default=1)
+def tea(cups):
+    print(cups, "cups")
+"""
+
+
+def test_a_command_of_a_plugin_is_listed_and_called(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-tea", "[agentfw.commands]\ntea = agentfw_tea:tea\n", TEA)
+
+    assert "  tea  from agentfw-tea" in agentfw("--help").out
+    assert agentfw("tea", "--cups", "3").out == "3 cups\n"
+    assert agentfw("tea", "--cups", "many").code == 2
+    assert 'did you mean "tea"?' in agentfw("teaa").err
+
+
+def test_help_does_not_import_it(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
+
+    assert agentfw("--help").code == 0
+    broken = agentfw("bomb")
+
+    assert broken.code == 3
+    assert "RuntimeError: boom" in broken.err
+    assert "pip install --upgrade agentfw-bomb" in broken.err
+
+
+def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-odd", "[agentfw.commands]\nodd = agentfw_odd:odd\n", "odd = 3")
+
+    answer = agentfw("odd")
+
+    assert answer.code == 3
+    assert "is no click command but int" in answer.err
+
+
+def test_nobody_takes_the_place_of_our_commands(agentfw: Agentfw, install: Install, quick: tuple[str, ...]) -> None:
+    install("agentfw-thief", "[agentfw.commands]\nrun = agentfw_thief:run\n", "raise RuntimeError('stolen')")
+
+    assert agentfw(*quick).code == 0
+
+
+def test_two_of_one_name_are_told(agentfw: Agentfw, install: Install) -> None:
+    for name in ("agentfw-one", "agentfw-two"):
+        install(name, f"[agentfw.commands]\ntea = {name.replace('-', '_')}:tea\n", TEA)
+
+    answer = agentfw("tea")
+
+    assert answer.code == 3
+    assert "is offered twice: by agentfw-one 1.0.0 and agentfw-two 1.0.0" in answer.err
+
+
+def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Install, monkeypatch: Any) -> None:
+    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
+
+    for names in ("agentfw-bomb", "bomb", "all"):
+        with monkeypatch.context() as changed:
+            changed.setenv("AGENTFW_DISABLE_PLUGINS", names)
+            answer = agentfw("bomb")
+            assert answer.code == 3
+            assert "is left out by AGENTFW_DISABLE_PLUGINS" in answer.err
+    Path("agentfw.toml").write_text("[plugins]\nallow = []\n")
+    answer = agentfw("bomb")
+    assert answer.code == 3
+    assert "isn't allowed by" in answer.err
+
+
+def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: Any, tmp_path: Path) -> None:
+    made = agentfw("plugins", "new", "agentfw-cups", "--kind", "reward")
+    assert made.code == 0
+    assert "agentfw plugins check cups" in made.err
+    for line in made.out.splitlines():
+        assert Path(line).is_file()
+    # What `pip install -e` would do.
+    folder = tmp_path / "agentfw-cups"
+    (folder / "agentfw_cups-0.1.0.dist-info").mkdir()
+    (folder / "agentfw_cups-0.1.0.dist-info" / "entry_points.txt").write_text("[agentfw]\ncups = agentfw_cups.plugin\n")
+    monkeypatch.syspath_prepend(str(folder))
+
+    checked = agentfw("plugins", "check", "cups")
+
+    assert checked.code == 0, checked.out + checked.err
+    assert "promises kept" in checked.out
+
+
+def test_a_broken_promise_ends_with_3(agentfw: Agentfw) -> None:
+    answer = agentfw("plugins", "check", "faulty")
+
+    assert answer.code == 3
+    assert "broken" in answer.out

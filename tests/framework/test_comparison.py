@@ -1,0 +1,106 @@
+"""Differences are taken task by task, and only where the tasks are the same."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.comparison import compare_runs
+from agentfw.errors import UnknownNameError, UsageError
+
+SITE = Path(__file__).parents[1] / "site"
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.playing")
+
+
+def test_the_headline_comes_first_and_the_first_run_has_no_difference(laboratory: Any, tmp_path: Path) -> None:
+    first = laboratory.play(tmp_path, episodes=8).folder
+    second = laboratory.play(tmp_path, episodes=8, memories=["scratch"]).folder
+
+    rows = compare_runs([first, second])
+
+    assert [row.figure for row in rows] == ["error", "reward", "utility", "best"]
+    for row in rows:
+        assert row.differences[0] is None
+        assert row.runs == (first.id, second.id)
+
+
+def test_the_same_run_twice_differs_by_nothing(laboratory: Any, tmp_path: Path) -> None:
+    first, second = (laboratory.play(tmp_path, episodes=6).folder for _ in range(2))
+
+    (row,) = compare_runs([first, second], ["error"])
+
+    assert row.differences[1] is not None
+    assert row.differences[1].difference.estimate == 0
+    assert row.differences[1].p_value == 1
+
+
+def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: Path) -> None:
+    short = laboratory.play(tmp_path, episodes=3).folder
+    long = laboratory.play(tmp_path, episodes=6, memories=["scratch"], concurrency=1).folder
+    errors = [[record["outcome"]["error"] for record in folder.metrics()] for folder in (short, long)]
+    by_hand = [theirs - ours for ours, theirs in zip(errors[0], errors[1], strict=False)]
+
+    (row,) = compare_runs([short, long], ["error"])
+
+    assert row.differences[1] is not None
+    assert row.differences[1].difference.count == 3
+    assert row.differences[1].difference.estimate == pytest.approx(sum(by_hand) / 3)
+
+
+def test_other_seeds_and_other_environments_are_other_tasks(laboratory: Any, tmp_path: Path) -> None:
+    first = laboratory.play(tmp_path).folder
+    other_seed = laboratory.play(tmp_path, seed=8).folder
+    # The same seeds, and yet another world.
+    inbox = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
+
+    rows = compare_runs([first, other_seed, inbox], ["utility"])
+
+    assert rows[0].differences == (None, None, None)
+
+
+def test_tasks_that_share_a_seed_are_kept_apart(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data set may give every task the same seed; none may get lost in the comparison."""
+    from agentfw.episode import Task
+
+    guessing = importlib.import_module("agentfw_laboratory.guessing")
+    monkeypatch.setattr(
+        guessing.Guessing, "tasks", lambda self, count, seed, split: [Task(i, 1) for i in range(count)], raising=False
+    )
+
+    (row,) = compare_runs([laboratory.play(tmp_path).folder for _ in range(2)], ["error"])
+
+    assert row.intervals[0].count == 4
+
+
+def test_runs_of_one_episode_give_plain_json(laboratory: Any, tmp_path: Path) -> None:
+    rows = compare_runs([laboratory.play(tmp_path, episodes=1).folder for _ in range(2)])
+
+    for row in rows:
+        json.dumps(row.to_record(), allow_nan=False)
+
+
+def test_a_figure_that_is_not_common_is_told(laboratory: Any, tmp_path: Path) -> None:
+    folders = [laboratory.play(tmp_path).folder for _ in range(2)]
+
+    with pytest.raises(UnknownNameError, match='no figure is called "eror"; did you mean "error"'):
+        compare_runs(folders, ["eror"])
+
+
+def test_a_run_without_an_episode_is_told(laboratory: Any, tmp_path: Path) -> None:
+    empty = laboratory.create(tmp_path).folder
+
+    with pytest.raises(UsageError, match="has no finished episode yet") as caught:
+        compare_runs([laboratory.play(tmp_path).folder, empty])
+
+    assert caught.value.mend == f"agentfw runs resume {empty.id}"

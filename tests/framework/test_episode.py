@@ -1,0 +1,116 @@
+"""The record of an engagement: a plain value that comes back equal from disk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.episode import Call, Episode, Event, Measure, Message, Observation, Task, Turn
+from agentfw.errors import StorageError
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+TIME = st.one_of(st.integers(0, 10**9), st.floats(0, 1e9))
+VALUE = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), TEXT, st.lists(st.integers(), max_size=3)
+)
+DATA = st.dictionaries(TEXT, VALUE, max_size=3)
+CALL = st.builds(Call, TEXT, DATA, TEXT)
+IDS = st.lists(st.integers(0, 50_000), max_size=8).map(tuple)
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Turn]:
+    """Prompts grow as they do in life: what was before, then more; now and then something else altogether."""
+    found: list[Turn] = []
+    before: tuple[int, ...] = ()
+    for index in range(draw(st.integers(0, 5))):
+        kept = before if draw(st.booleans()) else before[: draw(st.integers(0, len(before)))]
+        prompt, sampled = kept + draw(IDS), draw(IDS)
+        turn = Turn(
+            index,
+            draw(TIME),
+            draw(TIME),
+            shown=draw(IDS),
+            text=draw(TEXT),
+            calls=tuple(draw(st.lists(CALL, max_size=2))),
+            failures=tuple(draw(st.lists(TEXT, max_size=2))),
+            count=len(sampled),
+            prompt_ids=prompt,
+            token_ids=sampled,
+            logprobs=tuple(-0.5 for _ in sampled),
+            version=draw(TEXT),
+            seat=draw(st.sampled_from(["", "legs"])),
+        )
+        found.append(turn)
+        before = prompt + sampled
+    return found
+
+
+EPISODES = st.builds(
+    Episode,
+    task=st.builds(Task, st.integers(0), st.integers(), TEXT, st.integers(0, 9), TEXT),
+    environment=TEXT,
+    ended=TIME,
+    outcome=st.dictionaries(TEXT, st.floats(allow_nan=False), max_size=3),
+    finish=TEXT,
+    utility=st.floats(allow_nan=False),
+    events=st.lists(st.builds(Event, TIME, TEXT, TEXT, DATA, TEXT), max_size=4),
+    measures=st.lists(st.builds(Measure, TEXT, st.floats(allow_nan=False), TIME, st.integers(0, 9)), max_size=3),
+    messages=st.lists(
+        st.builds(Message, TEXT, TEXT, st.lists(CALL, max_size=2).map(tuple), TEXT),
+        max_size=4,
+    ),
+    turns=turns(),
+)
+
+
+@given(EPISODES)
+def test_an_episode_comes_back_equal_from_a_line_of_json(episode: Episode) -> None:
+    line = json.dumps(episode.to_record())
+    assert Episode.from_record(json.loads(line)) == episode
+
+
+def test_a_long_conversation_stays_linear_in_its_length() -> None:
+    """Each prompt holds all before it; on disk only what is new is written."""
+
+    def size(count: int) -> int:
+        episode, prompt = Episode(Task(0, 0)), tuple[int, ...]()
+        for index in range(count):
+            prompt += tuple(range(1000, 1020))
+            episode.turns.append(Turn(index, index, index, prompt_ids=prompt, token_ids=(7, 8, 9)))
+            prompt += (7, 8, 9)
+        return len(json.dumps(episode.to_record()))
+
+    assert size(200) < 2.3 * size(100)
+
+
+@pytest.mark.parametrize("damage", ["missing", "foreign", "short", "list"])
+def test_what_is_no_record_is_an_error_that_says_so(damage: str) -> None:
+    record = json.loads(json.dumps(Episode(Task(0, 0), turns=[Turn(0, 0, 0)]).to_record()))
+    if damage == "missing":
+        del record["task"]
+    elif damage == "foreign":
+        record["colour"] = "red"
+    elif damage == "short":
+        record["events"] = [[]]
+    else:
+        record["turns"] = [None]
+    with pytest.raises(StorageError, match="no episode record"):
+        Episode.from_record(record)
+
+
+def test_a_measure_is_a_series() -> None:
+    measures = [Measure("error", 0.5, 1), Measure("other", 9.0, 1), Measure("error", 0.25, 2)]
+    assert Episode(Task(0, 0), measures=measures).series("error") == [0.5, 0.25]
+
+
+def test_samples_of_a_task_have_ids_of_their_own() -> None:
+    assert (Task(3, 7, sample=2).id, Episode(Task(12, 7)).id) == ("00003-2", "00012-0")
+
+
+def test_an_observation_reads_as_its_text_or_as_its_data() -> None:
+    assert str(Observation(1, "mail", {"from": "Ada"}, "Ada writes")) == "Ada writes"
+    assert str(Observation(1, "mail", {"from": "Ada", "number": 3})) == "mail from=Ada number=3"

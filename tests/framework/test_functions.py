@@ -1,0 +1,126 @@
+"""Typed functions as things a model can call: the schema it reads, and arguments that are checked, never trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.errors import InterventionRefused
+from agentfw.functions import describe
+
+
+def book(room: str, people: int = 2, hours: Annotated[float, "how long"] = 1.0) -> str:
+    """Book a room.
+
+    It is yours when this returns.
+
+    room: its name
+    """
+    return room
+
+
+def test_the_schema_comes_from_the_signature_and_the_docstring() -> None:
+    spec = describe(book)
+    assert spec.name == "book"
+    assert spec.description == "Book a room.\n\nIt is yours when this returns."
+    assert spec.parameters == {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "room": {"type": "string", "description": "its name"},
+            "people": {"type": "integer", "default": 2},
+            "hours": {"type": "number", "default": 1.0, "description": "how long"},
+        },
+        "required": ["room"],
+    }
+
+
+def test_arguments_become_what_the_annotations_say() -> None:
+    assert describe(book).check({"room": "Nile", "people": "3"}) == {"room": "Nile", "people": 3, "hours": 1.0}
+
+
+def test_every_problem_is_named_at_once() -> None:
+    with pytest.raises(InterventionRefused) as raised:
+        describe(book).check({"people": "many", "colour": "red"})
+    for word in ("book", "room", "people", "colour"):
+        assert word in str(raised.value)
+
+
+def test_a_thousand_problems_are_one_lesson() -> None:
+    def add(numbers: list[int]) -> None:
+        """Add numbers."""
+
+    with pytest.raises(InterventionRefused) as raised:
+        describe(add).check({"numbers": ["x"] * 1000, "k" * 100_000: 1})
+    assert len(str(raised.value)) < 2000
+    assert "more" in str(raised.value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "nan", "inf", 10**400])
+def test_a_number_is_finite(value: object) -> None:
+    with pytest.raises(InterventionRefused):
+        describe(book).check({"room": "Nile", "hours": value})
+
+
+def test_parameters_may_be_called_anything() -> None:
+    """Also what a pydantic model has as methods (json, copy, schema), and with an underscore first."""
+
+    def odd(json: int, copy: int, model_config: int, _hidden: int, schema: int = 1, validate: int = 2) -> None:
+        """Odd names."""
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spec = describe(odd)
+    given = {"json": 1, "copy": 2, "model_config": 3, "_hidden": 4}
+    assert spec.check(given) == {**given, "schema": 1, "validate": 2}
+    assert list(spec.parameters["properties"]) == ["json", "copy", "model_config", "_hidden", "schema", "validate"]
+
+
+def test_choices_and_nested_values_are_checked_too() -> None:
+    def plan(day: Literal["today", "tomorrow"], hours: dict[str, list[int]]) -> None:
+        """Plan."""
+
+    spec = describe(plan)
+    assert spec.check({"day": "today", "hours": {"a": ["1"]}}) == {"day": "today", "hours": {"a": [1]}}
+    for bad in ({"day": "never", "hours": {}}, {"day": "today", "hours": {"a": [None]}}):
+        with pytest.raises(InterventionRefused):
+            spec.check(bad)
+
+
+def test_what_has_no_name_or_no_type_cannot_be_offered() -> None:
+    def starred(*numbers: int) -> None: ...
+    def positional(number: int, /) -> None: ...
+    def untyped(number) -> None: ...  # type: ignore[no-untyped-def]
+
+    for function in (starred, positional, untyped):
+        with pytest.raises(TypeError, match="number"):
+            describe(function)
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(["room", "people", "hours"]), st.text()), JSON, max_size=5))
+def test_no_arguments_whatsoever_crash_anything(arguments: dict[str, Any]) -> None:
+    spec = describe(book)
+    try:
+        checked = spec.check(arguments)
+    except InterventionRefused as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+    if refusal:
+        assert refusal.startswith("book can't be called so: ")
+        return
+    assert (type(checked["room"]), type(checked["people"]), type(checked["hours"])) == (str, int, float)
+    json.dumps(checked, allow_nan=False)

@@ -1,0 +1,75 @@
+"""When an agent is shown what became known: the four interfaces, as arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.errors import SettingsError, UnknownNameError
+from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop, parse_interface
+
+MOMENTS = st.one_of(st.integers(0, 10**12), st.floats(0, 1e12))
+
+
+@given(MOMENTS, st.booleans())
+def test_event_driven_and_reflex_show_things_at_once(now: float, busy: bool) -> None:
+    assert EventDriven().delivery(now, busy) == now
+    assert Reflex().delivery(now, busy) == now
+
+
+@given(MOMENTS)
+def test_the_step_loop_waits_until_nothing_holds_the_agent(now: float) -> None:
+    assert StepLoop().delivery(now, busy=True) is None
+    assert StepLoop().delivery(now, busy=False) == now
+
+
+@given(MOMENTS, st.one_of(st.integers(1, 10**6), st.floats(1e-300, 1e6)))
+def test_polling_looks_at_the_next_multiple_and_never_in_the_past(now: float, every: float) -> None:
+    when = Polling(every).delivery(now, busy=True)
+    assert when is not None
+    assert now <= when <= now + every * (1 + 1e-6) + now * 1e-15
+    assert Polling(every).delivery(now, busy=False) == now
+
+
+@given(st.integers(0, 10**6), st.floats(1e-3, 1e3))
+def test_a_multiple_itself_is_no_reason_to_wait_for_the_next(number: int, every: float) -> None:
+    """0.1 * 3 is a little more than 0.3: it counts as the third look, not as past it."""
+    now = number * every
+    assert Polling(every).delivery(now, busy=True) == now
+
+
+@pytest.mark.parametrize("every", [0, -1, math.nan, math.inf])
+def test_an_interval_is_above_zero(every: float) -> None:
+    with pytest.raises(SettingsError):
+        Polling(every)
+
+
+@pytest.mark.parametrize(
+    ("text", "interface"),
+    [
+        ("event_driven", EventDriven()),
+        ("Event-Driven", EventDriven()),
+        (" step-loop ", StepLoop()),
+        ("polling:15", Polling(15)),
+        ("polling:1e-3", Polling(0.001)),
+        ("reflex", Reflex()),
+    ],
+)
+def test_interfaces_have_words(text: str, interface: Interface) -> None:
+    assert parse_interface(text) == interface
+
+
+@pytest.mark.parametrize("text", ["polling", "polling:", "polling:often", "polling:-3", "polling:nan"])
+def test_polling_needs_an_interval(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"poll|interval"):
+        parse_interface(text)
+
+
+@pytest.mark.parametrize("text", ["", "events", "step_loop:3", "reflex:3"])
+def test_an_unknown_interface_is_an_error_that_knows_the_others(text: str) -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        parse_interface(text)
+    assert "polling:EVERY" in raised.value.mend

@@ -1,0 +1,184 @@
+"""What was acknowledged is kept, whatever was cut short after it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import journal as journal_module
+from agentfw.errors import RunFolderError, StorageError
+from agentfw.journal import Journal, read_journal, write_whole
+
+RECORDS: list[dict[str, Any]] = [
+    {"id": 1, "text": "tea"},
+    {"id": 2, "text": "\n\u2028\x00 手紙 🍵"},
+    {"id": 3, "list": [1.5, None]},
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "records.jsonl"
+
+
+def write(path: Path, records: list[dict[str, Any]]) -> None:
+    with Journal.open(path) as journal:
+        for record in records:
+            journal.append(record)
+
+
+def test_records_come_back_in_order(path: Path) -> None:
+    write(path, RECORDS[:2])
+    write(path, RECORDS[2:])
+
+    assert list(read_journal(path)) == RECORDS
+
+
+def test_appending_answers_what_a_reader_will_find(path: Path) -> None:
+    with Journal.open(path) as journal:
+        answer = journal.append({"pair": (1, 2), 3: "number"})
+
+    assert answer == {"pair": [1, 2], "3": "number"}
+    assert list(read_journal(path)) == [answer]
+
+
+def test_half_of_a_surrogate_pair_is_kept(path: Path) -> None:
+    write(path, [{"text": "half \ud83d of it"}])
+
+    path.read_bytes().decode("utf-8")  # others can read the file, too
+    assert list(read_journal(path)) == [{"text": "half \ud83d of it"}]
+
+
+def test_what_is_no_json_leaves_nothing_behind(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.append(RECORDS[0])
+        with pytest.raises(TypeError):
+            journal.append({"set": {1, 2}})
+        journal.append(RECORDS[1])
+
+    assert list(read_journal(path)) == RECORDS[:2]
+
+
+def test_a_last_line_that_is_cut_at_any_byte_is_taken_out(path: Path) -> None:
+    write(path, RECORDS)
+    whole = path.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    start = len(whole) - len(last)
+
+    for cut in range(start, len(whole)):
+        path.write_bytes(whole[:cut])
+        torn = path.with_name("records.jsonl.torn")
+        torn.unlink(missing_ok=True)
+
+        assert list(read_journal(path)) == RECORDS[:2]
+        assert path.read_bytes() == whole[:cut], "reading changes nothing"
+        write(path, [RECORDS[2]])
+
+        assert path.read_bytes() == whole
+        assert (torn.read_bytes() if torn.exists() else b"") == whole[start:cut]
+
+
+@pytest.mark.parametrize(
+    "rest", [b'{"id": 3', b"\x00\x00\x00\x00", b"[1, 2]\n", b"nonsense\n", b"\xff\xfe\n", b"[" * 100_000]
+)
+def test_a_broken_end_of_any_kind_is_taken_out(path: Path, rest: bytes) -> None:
+    write(path, RECORDS[:2])
+    with path.open("ab") as file:
+        file.write(rest)
+
+    write(path, [RECORDS[2]])
+
+    assert list(read_journal(path)) == RECORDS
+    assert path.with_name("records.jsonl.torn").read_bytes() == rest
+
+
+def test_what_two_crashes_cut_short_is_kept(path: Path) -> None:
+    for rest in (b'{"first', b'{"second'):
+        with path.open("ab") as file:
+            file.write(rest)
+        Journal.open(path).close()
+
+    assert path.with_name("records.jsonl.torn").read_bytes() == b'{"first{"second'
+
+
+@pytest.mark.parametrize("garbage", [b"nonsense\n", b"\n", b"[]\n", b'{"id": 2\n'])
+def test_damage_in_the_middle_is_refused_with_its_line_and_left_alone(path: Path, garbage: bytes) -> None:
+    write(path, RECORDS)
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = lines[0] + garbage + lines[2]
+    path.write_bytes(damaged)
+
+    for use in (lambda: list(read_journal(path)), lambda: Journal.open(path)):
+        with pytest.raises(RunFolderError, match=r"records\.jsonl, line 2, is damaged"):
+            use()
+    assert path.read_bytes() == damaged
+    assert not path.with_name("records.jsonl.torn").exists()
+
+
+class FullDisk:
+    """The os module on a disk that is full: it takes some bytes, and then refuses."""
+
+    def __init__(self, *, also_taking_back: bool = False) -> None:
+        self.also_taking_back, self.full = also_taking_back, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def fsync(self, handle: int) -> None:
+        if self.full and stat.S_ISREG(os.fstat(handle).st_mode):
+            os.ftruncate(handle, os.fstat(handle).st_size - 4)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        os.fsync(handle)
+
+    def ftruncate(self, handle: int, size: int) -> None:
+        if self.full and self.also_taking_back:
+            raise OSError(errno.EIO, "Input/output error")
+        os.ftruncate(handle, size)
+
+
+@pytest.mark.parametrize("also_taking_back", [False, True])
+def test_a_full_disk_leaves_the_journal_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch, also_taking_back: bool
+) -> None:
+    write(path, RECORDS[:1])
+    disk = FullDisk(also_taking_back=also_taking_back)
+    monkeypatch.setattr(journal_module, "os", disk)
+    with Journal.open(path) as journal:
+        for _ in range(2):  # other episodes come to their end while the run is being stopped
+            with pytest.raises(StorageError, match=r"No space left|Input/output") as caught:
+                journal.append(RECORDS[1])
+        assert "make room" in caught.value.mend
+        disk.full = False
+        journal.append(RECORDS[1])
+
+    assert list(read_journal(path)) == RECORDS[:2]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(path, "first")
+    monkeypatch.setattr(journal_module, "os", FullDisk())
+
+    with pytest.raises(StorageError, match="No space left"):
+        write_whole(path, "second")
+
+    assert path.read_text() == "first"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_journal_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="a directory"):
+        Journal.open(tmp_path)
+    assert list(read_journal(tmp_path / "missing.jsonl")) == []
+
+
+def test_a_line_is_plain_json(path: Path) -> None:
+    write(path, [{"a": 1, "b": "ü"}])
+
+    assert path.read_bytes() == '{"a":1,"b":"ü"}\n'.encode()
+    assert json.loads(path.read_text("utf-8")) == {"a": 1, "b": "ü"}

@@ -1,0 +1,177 @@
+"""Reading calls out of what a model wrote: the shapes that are understood, and what becomes of the rest."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from agentfw.episode import Call
+from agentfw.parsing import Parsed, parse_calls
+
+NAMES = ["open", "handle", "write", "open_all"]
+OPEN = {"name": "open", "arguments": {"message": 3}}
+
+
+def calls(text: str) -> list[tuple[str, object]]:
+    parsed = parse_calls(text, NAMES)
+    assert parsed.failures == []
+    return [(call.name, call.arguments) for call in parsed.calls]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(OPEN),
+        f"I will look at it first. {json.dumps(OPEN)} That's all.",
+        f"```json\n{json.dumps(OPEN, indent=2)}\n```",
+        f"```JSON\n{json.dumps(OPEN)}\n```",
+        f"```\n{json.dumps(OPEN)}\n```",
+        f"<think>3, I think</think>\n<tool_call>\n{json.dumps(OPEN)}\n</tool_call>",
+        f"<tool_call>{json.dumps(OPEN)}",  # it ran out of tokens after the call
+        json.dumps([OPEN]),
+        json.dumps({"name": "open", "parameters": {"message": 3}}),
+        json.dumps({"name": "open", "arguments": '{"message": 3}'}),
+        json.dumps({"type": "function", "id": "x", "function": {"name": "open", "arguments": '{"message": 3}'}}),
+        json.dumps({"tool_calls": [{"type": "function", "function": {"name": "open", "arguments": '{"message": 3}'}}]}),
+        "{not json} {" + json.dumps(OPEN),
+        "def f() { return {}; }\n" * 50 + json.dumps(OPEN),
+    ],
+)
+def test_the_shapes_that_models_write(text: str) -> None:
+    assert calls(text) == [("open", {"message": 3})]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<open message="3"/>', ("open", {"message": "3"})),
+        ("<open  message = '3' />", ("open", {"message": "3"})),
+        ('<open message="a &amp; b"></open>', ("open", {"message": "a & b"})),
+        ("<write>Dear all &lt;3</write>", ("write", {"text": "Dear all <3"})),
+        ('<tool_call><open message="3"/></tool_call>', ("open", {"message": "3"})),
+        ("<open_all/>", ("open_all", {})),
+    ],
+)
+def test_elements_named_like_an_action(text: str, found: tuple[str, object]) -> None:
+    assert calls(text) == [found]
+
+
+@pytest.mark.parametrize("arguments", ["", "  ", None])
+def test_a_call_without_arguments_has_none(arguments: object) -> None:
+    assert calls(json.dumps({"name": "write", "arguments": arguments})) == [("write", {})]
+    assert calls('{"name": "write"}') == [("write", {})]
+
+
+def test_several_calls_keep_their_order_and_have_ids_of_their_own() -> None:
+    text = f'<handle message="1"/> then {json.dumps(OPEN)} then <tool_call>{{"name": "write"}}</tool_call>'
+    parsed = parse_calls(text, NAMES)
+    assert [call.name for call in parsed.calls] == ["handle", "open", "write"]
+    assert len({call.id for call in parsed.calls}) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I would rather wait and see.",
+        "if (x) { y } else { z }",
+        '{"mood": "fine"}',
+        "The answer is ```42```.",
+        "```python\nbook = {'name': 'open'}\n```",
+        "a < b and b > c <other/>",
+    ],
+)
+def test_what_is_no_call_is_no_failure_either(text: str) -> None:
+    assert parse_calls(text, NAMES) == Parsed()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<tool_call>open 3</tool_call>", "holds no JSON"),
+        ('```json\n{"name": "open", "arguments": {"message": 3\n```', "holds no JSON"),
+        ('{"name": "opne", "arguments": {}}', 'did you mean "open"'),
+        ('{"name": 7}', "without a name"),
+        ('{"name": "open", "arguments": [3]}', "must be an object"),
+        ('{"name": "open", "arguments": "three"}', "must be an object"),
+        ("<tool_call>3</tool_call>", "must be an object with a name"),
+        ('{"name": "open", "arguments": {"message": NaN}}', "no plain JSON"),
+        ('{"name": "open", "arguments": {"message": 1e999}}', "no plain JSON"),
+        ('<tool_call>{"name": "open", "arguments": {"message": -Infinity}}</tool_call>', "holds no JSON"),
+        ('{"name": "open", "arguments": ' + '{"a":' * 70 + "1" + "}" * 71, "nested too deep"),
+    ],
+)
+def test_what_is_meant_as_a_call_and_is_none_is_a_failure_in_words(text: str, words: str) -> None:
+    parsed = parse_calls(text, NAMES)
+    assert parsed.calls == []
+    assert words in " ".join(parsed.failures)
+
+
+def test_half_a_character_never_gets_into_a_call() -> None:
+    parsed = parse_calls(r'{"name": "write", "arguments": {"te\ud800xt": "a\udfffb", "smile": "\ud83d\ude00"}}', NAMES)
+    assert parsed.calls[0].arguments == {"te\ufffdxt": "a\ufffdb", "smile": "😀"}
+    json.dumps(dict(parsed.calls[0].arguments), ensure_ascii=False).encode()
+
+
+def test_brackets_in_an_argument_are_text() -> None:
+    """A formula or a drawing has as many brackets as it likes, also of an element named like an action."""
+    text = "{{{[[[" * 100 + ' <open message="3"/> '
+    assert calls(json.dumps({"name": "write", "arguments": {"text": text}})) == [("write", {"text": text})]
+
+
+def test_a_model_that_lost_the_thread_is_cut_short() -> None:
+    for one in (json.dumps(OPEN), "<open/>", f"<tool_call>{json.dumps(OPEN)}</tool_call>", "<tool_call>x</tool_call>"):
+        parsed = parse_calls(one * 1000, NAMES)
+        assert len(parsed.calls) <= 64
+        assert len(parsed.failures) <= 65
+        assert "the rest was not read" in parsed.failures[-1]
+    assert len(parse_calls(json.dumps([1] * 100_000), NAMES).failures) == 0
+    assert len(parse_calls(f"<tool_call>{[1] * 100_000}</tool_call>", NAMES).failures) <= 65
+
+
+MEGABYTE = 1_000_000
+ADVERSARIAL: dict[str, Callable[[], str]] = {
+    "open braces": lambda: "{" * MEGABYTE,
+    "open objects": lambda: '{"a":' * (MEGABYTE // 5),
+    "open lists": lambda: '{"a":' + "[" * MEGABYTE,
+    "beginnings of objects": lambda: '{"' * (MEGABYTE // 2),
+    "nested, then long and never closed": lambda: '{"a":' * 60 + "[" + "1," * (MEGABYTE // 2),
+    "unfinished string": lambda: '{"name": "' + "x" * MEGABYTE,
+    "backslashes": lambda: '{"name": "' + "\\" * MEGABYTE,
+    "one number": lambda: '{"name": ' + "1" * MEGABYTE,
+    "small objects": lambda: '{"a":1} ' * (MEGABYTE // 8),
+    "small calls": lambda: '{"name":"x"}' * (MEGABYTE // 12),
+    "open tags": lambda: "<tool_call>" * (MEGABYTE // 11),
+    "empty tags": lambda: "<tool_call></tool_call>" * (MEGABYTE // 23),
+    "fences": lambda: "```" * (MEGABYTE // 3),
+    "fences with braces": lambda: '```{"```' * (MEGABYTE // 8),
+    "elements": lambda: "<open/>" * (MEGABYTE // 7),
+    "unclosed elements": lambda: "<open>" * (MEGABYTE // 6),
+    "an element full of spaces": lambda: "<open" + " " * MEGABYTE,
+    "an endless attribute": lambda: "<open " + "a" * MEGABYTE,
+    "endless attributes": lambda: "<open" + ' a="b"' * (MEGABYTE // 6),
+    "attributes without values": lambda: "<open" + " a" * (MEGABYTE // 2),
+    "an endless value": lambda: '<open a="' + "b" * MEGABYTE,
+    "spaces after braces": lambda: ("{" + " " * 999) * (MEGABYTE // 1000),
+    "entities": lambda: '<open a="' + "&amp;" * (MEGABYTE // 5) + '"/>',
+    "a long wrong name": lambda: '{"name": "' + "open" * (MEGABYTE // 4) + '"}',
+    "many arguments": lambda: json.dumps({"name": "open", "arguments": {f"k{n}": n for n in range(60_000)}}),
+    "surrogates": lambda: '{"name": "open", "arguments": {"a": "' + r"\ud800" * (MEGABYTE // 6) + '"}}',
+    "quotes": lambda: '"' * MEGABYTE,
+    "ten megabytes": lambda: "{<`" * (10 * MEGABYTE // 3),
+}
+
+
+@pytest.mark.parametrize("name", ADVERSARIAL)
+def test_a_megabyte_of_anything_is_read_in_time(name: str) -> None:
+    text = ADVERSARIAL[name]()
+    began = time.perf_counter()
+    parsed = parse_calls(text, NAMES)
+    seconds = time.perf_counter() - began
+    assert seconds < 2
+    assert len(parsed.calls) <= 64
+    assert sum(map(len, parsed.failures)) < 100_000
+    assert all(isinstance(call, Call) for call in parsed.calls)

@@ -1,0 +1,222 @@
+"""The agent made of a policy, tools and memories: what the policy reads, and what becomes of what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from agentfw.engagement import Engagement
+from agentfw.environment import Environment, World, action
+from agentfw.episode import Call, Episode, Message, Task
+from agentfw.interfaces import Interface
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.policy import Generation, Policy, Request
+from agentfw.policy_agent import PolicyAgent
+from agentfw.tool import Tool, tool
+
+
+class Scripted(Policy):
+    """Says these, one after the other, and then nothing; remembers what it was asked."""
+
+    def __init__(self, *answers: str | Generation | Callable[[Request], Generation]) -> None:
+        self.answers, self.requests = list(answers), list[Request]()
+
+    async def generate(self, request: Request) -> Generation:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if self.answers else ""
+        if isinstance(answer, str):
+            pieces = tuple(answer)
+            return Generation(answer, count=len(pieces), pieces=pieces)
+        return answer if isinstance(answer, Generation) else answer(request)
+
+
+class Desk(Environment):
+    """Answer the mail."""
+
+    def __init__(self, *mails: float) -> None:
+        self.mails = mails
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        for number, when in enumerate(self.mails):
+            world.at(when, lambda number=number: world.observe("mail", {"number": number}))  # type: ignore[misc]
+
+    @action
+    def reply(self, number: int) -> None:
+        """Reply to a mail."""
+        self.world.utility(1.0, "replied")
+
+    @action(takes=4)
+    def write(self) -> None:
+        """Write something."""
+
+
+def play(policy: Policy, environment: Environment, interface: Interface | None = None, **options: object) -> Episode:
+    tokens = options.pop("time_per_token", 0.0)
+    agent = PolicyAgent(policy, **options)  # type: ignore[arg-type]
+    return asyncio.run(Engagement(environment, agent, interface, time_per_token=tokens).run(Task(0, seed=7)))  # type: ignore[arg-type]
+
+
+def read(request: Request) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in request.messages]
+
+
+def test_what_became_known_is_one_message_and_what_was_said_stays() -> None:
+    policy = Scripted("Let me see.", '{"name": "reply", "arguments": {"number": 0}}')
+    play(policy, Desk(3, 3, 5))
+    assert read(policy.requests[2]) == [
+        ("system", "Answer the mail."),
+        ("user", "[0]"),
+        ("assistant", "Let me see."),
+        ("user", "[3]\nmail number=0\nmail number=1"),
+        ("assistant", '{"name": "reply", "arguments": {"number": 0}}'),
+        ("tool", "accepted"),
+        ("user", "[5]\nmail number=2"),
+    ]
+    said, heard = policy.requests[2].messages[4], policy.requests[2].messages[5]
+    assert heard.answers == said.calls[0].id
+
+
+def test_turns_share_the_messages_that_they_share() -> None:
+    """Each message is made once and kept once: that is what keeps prompts prefixes of each other."""
+    policy = Scripted("a", "b", "c")
+    episode = play(policy, Desk(1, 2))
+    assert [turn.shown for turn in episode.turns] == [(0, 1), (0, 1, 2, 3), (0, 1, 2, 3, 4, 5)]
+    for turn, request in zip(episode.turns, policy.requests, strict=True):
+        assert [episode.messages[index] for index in turn.shown] == list(request.messages)
+
+
+def test_what_can_be_done_is_offered_with_its_schema() -> None:
+    policy = Scripted()
+    play(policy, Desk())
+    assert [one.name for one in policy.requests[0].actions] == ["reply", "write"]
+
+
+def test_a_refusal_answers_the_call_that_was_refused() -> None:
+    policy = Scripted(
+        '{"name": "reply", "arguments": {"number": "first"}} {"name": "reply", "arguments": {"number": 1}}'
+    )
+    play(policy, Desk())
+    refused, accepted = policy.requests[1].messages[3:5]
+    assert "number" in refused.content
+    assert refused.content.startswith("reply refused")
+    assert accepted.content == "accepted"
+    calls = policy.requests[1].messages[2].calls
+    assert [refused.answers, accepted.answers] == [call.id for call in calls]
+
+
+def test_what_cannot_be_understood_is_kept_with_the_turn() -> None:
+    episode = play(Scripted("<tool_call>reply to it</tool_call>"), Desk())
+    assert episode.turns[0].calls == ()
+    assert len(episode.turns[0].failures) == 1
+
+
+def test_calls_that_the_policy_tells_apart_are_taken_as_they_are() -> None:
+    own = Generation("I reply. <reply number='9'/>", (Call("reply", {"number": 0}, "abc"),), count=3)
+    episode = play(Scripted(own), Desk())
+    assert episode.turns[0].calls == (Call("reply", {"number": 0}, "abc"),)
+    assert episode.utility == 1.0
+
+
+def test_ids_are_unique_where_the_policy_gives_none() -> None:
+    same = [Generation(calls=(Call("reply", {"number": 0}), Call("reply", {"number": 1}))) for _ in range(2)]
+    episode = play(Scripted(*same), Desk(1))
+    ids = [call.id for turn in episode.turns for call in turn.calls]
+    assert len(set(ids)) == len(ids) == 4
+
+
+def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
+    policy = Scripted('Dear Ada, {"name": "reply", "arguments": {"number": 0}}', "and so on")
+    episode = play(policy, Desk(4), time_per_token=1.0)
+    assert read(policy.requests[1]) == [
+        ("system", "Answer the mail."),
+        ("user", "[0]"),
+        ("assistant", "Dear"),
+        ("user", "[4]\nmail number=0"),
+    ]
+    # The call that it would have made was never out: nobody waits for its answer.
+    assert episode.utility == 0
+    assert (episode.turns[0].text, episode.turns[0].count, episode.turns[0].finish) == ("Dear", 4, "interrupted")
+
+
+def test_a_busy_world_gets_an_answer_in_the_end() -> None:
+    """Broken off once, an answer is finished before the next news: else a mail a minute would mean never to answer."""
+    policy = Scripted(*["x" * 10] * 20)
+    episode = play(policy, Desk(*range(1, 40)), time_per_token=1.0)
+    finishes = [turn.finish for turn in episode.turns[:6]]
+    assert finishes == ["interrupted", "stop"] * 3
+
+
+def test_an_answer_takes_its_tokens_each_as_long_as_the_run_says() -> None:
+    policy = Scripted('{"name": "reply", "arguments": {"number": 0}}')
+    episode = play(policy, Desk(), time_per_token=0.5)
+    assert episode.turns[0].ended == episode.turns[0].count * 0.5 == episode.ended
+
+
+def test_what_is_in_flight_is_told() -> None:
+    policy = Scripted('{"name": "write"}')
+    play(policy, Desk(1))
+    assert read(policy.requests[1])[-1] == ("user", "[1]\nmail number=0\n(write: 1 of 4 done)")
+
+
+def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
+    policy = Scripted(*['{"name": "reply", "arguments": {"number": 0}}'] * 9)
+    play(policy, Desk(1, 2, 3, 4), window=2)
+    for request in policy.requests:
+        roles = [message.role for message in request.messages]
+        assert roles[0] == "system"
+        assert roles[1] == "user"
+        assert roles.count("user") <= 2
+        asked = {call.id for message in request.messages for call in message.calls}
+        assert {message.answers for message in request.messages if message.role == "tool"} <= asked
+
+
+class Notes(Memory):
+    """Recalls a line about whatever is asked, and has a tool of its own."""
+
+    def __init__(self) -> None:
+        self.queries: list[Query] = []
+        self.begun: list[str] = []
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        self.queries.append(query)
+        return [Recollection("Ada is in a hurry")] if "mail" in query.text else []
+
+    def begin(self, task: Task) -> None:
+        self.begun.append(task.id)
+
+    def tools(self, task: Task) -> Sequence[Tool]:
+        @tool
+        def look_up(word: str) -> str:
+            """Look something up."""
+            return f"{word}: see above"
+
+        return [look_up]
+
+
+def test_what_the_memories_recall_is_told_before_the_news() -> None:
+    notes = Notes()
+    policy = Scripted()
+    play(policy, Desk(3), memories=[notes], recall=2)
+    assert read(policy.requests[1])[-1] == ("user", "[3]\nYou remember:\n- Ada is in a hurry\nmail number=0")
+    assert (notes.queries[1].text, notes.queries[1].now, notes.queries[1].limit) == ("mail number=0", 3, 2)
+    assert notes.begun == ["00000-0"]
+
+
+def test_the_tools_of_a_memory_are_tools_of_the_agent() -> None:
+    policy = Scripted('{"name": "look_up", "arguments": {"word": "Ada"}}')
+    play(policy, Desk(), memories=[Notes()])
+    assert [one.name for one in policy.requests[0].actions] == ["reply", "write", "look_up"]
+    assert policy.requests[1].messages[3] == Message("tool", "Ada: see above", answers="1.0")
+
+
+def test_the_round_is_told() -> None:
+    class Rounds(Desk):
+        def begin(self, world: World, task: Task) -> None:
+            super().begin(world, task)
+            world.round(2, 9)
+
+    policy = Scripted()
+    episode = play(policy, Rounds())
+    assert read(policy.requests[0])[-1] == ("user", "[0] round 2 of 9")
+    assert (episode.turns[0].round, episode.rounds) == (2, 9)

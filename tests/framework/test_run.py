@@ -1,0 +1,284 @@
+"""One seed gives one run, whatever disturbs it, and what a plugin does wrong is told as its error."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.episode import Episode
+from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
+from agentfw.run import Run, Watcher
+from agentfw.run_folder import RunFolder
+from agentfw.summary import Summary
+
+SITE = Path(__file__).parents[1] / "site"
+CASES: dict[str, dict[str, Any]] = {
+    "alone": {},
+    "groups": {"samples": 3, "rewards": ["rank", {"name": "utility", "weight": 0.5}]},
+    "scratch": {"memories": ["scratch"], "episodes": 7},
+    "ledger": {"memories": ["ledger"], "samples": 2, "rewards": ["rank"]},
+    "odd": {"environment": {"name": "guessing", "settings": {"odd": True}}},
+}
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.playing")
+
+
+class StopAfter(Watcher):
+    """Ends a run after so many episodes, as an error of the machine would."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def ended(self, episode: Episode, reward: float, done: int) -> None:
+        if done == self.count:
+            raise OSError("the machine is tired")
+
+
+def case(name: str, folder: Path) -> dict[str, Any]:
+    if name != "ledger":
+        return CASES[name]
+    return {**CASES[name], "memories": [{"name": "ledger", "settings": {"path": str(folder / "ledger.db")}}]}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_seed_gives_one_run(name: str, laboratory: Any, tmp_path: Path) -> None:
+    first, second = (
+        laboratory.records(laboratory.play(tmp_path / place, **case(name, tmp_path / place)).folder)
+        for place in _folders(tmp_path)
+    )
+
+    assert first == second
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_run_that_was_broken_off_goes_on_to_the_same_end(
+    name: str, count: int, laboratory: Any, tmp_path: Path
+) -> None:
+    whole, broken = _folders(tmp_path)
+    expected = laboratory.records(laboratory.play(whole, **case(name, whole)).folder)
+    run = laboratory.create(broken, **case(name, broken))
+    with pytest.raises(OSError, match="tired"):
+        asyncio.run(run.execute(StopAfter(count)))
+    assert run.folder.state == "interrupted"
+
+    laboratory.resume(run.folder)
+
+    assert laboratory.records(run.folder) == expected
+    assert run.folder.state == "done"
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 100])
+def test_without_a_memory_it_does_not_matter_how_many_play_at_once(
+    concurrency: int, laboratory: Any, tmp_path: Path
+) -> None:
+    one = laboratory.play(tmp_path / "a", samples=2)
+    many = laboratory.play(tmp_path / "b", samples=2, concurrency=concurrency)
+
+    assert laboratory.records(one.folder) == laboratory.records(many.folder)
+
+
+def test_all_of_a_batch_see_the_memory_as_it_was_before_it(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, memories=["scratch"], episodes=6, concurrency=3).folder
+
+    ends = [
+        {line for message in episode.messages for line in message.content.splitlines() if "chain" in line}
+        for episode in sorted(folder.episodes(), key=lambda episode: episode.id)
+    ]
+
+    assert ends[0] == ends[1] == ends[2] == {"- the chain ends in nothing"}
+    assert ends[3] == ends[4] == ends[5] != ends[0]
+
+
+def test_samples_of_a_task_share_their_world_and_not_their_choices(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, samples=2, episodes=1).folder
+    first, second = folder.episodes()
+
+    hints = [
+        [event.data["hint"] for event in episode.events if event.kind == "observation"] for episode in (first, second)
+    ]
+    answers = [[turn.text for turn in episode.turns] for episode in (first, second)]
+
+    assert hints[0] == hints[1]
+    assert answers[0] != answers[1]
+
+
+def test_the_reward_is_the_weighted_sum_of_what_the_models_say(laboratory: Any, tmp_path: Path) -> None:
+    rewards = [{"name": "rank", "weight": 2}, {"name": "utility", "weight": "round:0.5->0.5"}]
+    folder = laboratory.play(tmp_path, samples=2, episodes=2, rewards=rewards).folder
+    episodes = {episode.id: episode for episode in folder.episodes()}
+
+    for record in folder.metrics():
+        episode = episodes[record["episode"]]
+        group = [other.utility for other in episodes.values() if other.task.index == episode.task.index]
+        rank = episode.utility - sum(group) / 2 + sum(episode.series("error"))
+        assert record["reward"] == pytest.approx(2 * rank + 0.5 * episode.utility)
+
+
+def test_without_reward_models_the_reward_is_what_the_environment_paid(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path).folder
+
+    assert [record["reward"] for record in folder.metrics()] == [record["utility"] for record in folder.metrics()]
+
+
+def test_a_figure_that_was_not_measured_is_left_out_of_the_means(laboratory: Any, tmp_path: Path) -> None:
+    environment = {"name": "guessing", "settings": {"outcome": "unmeasured"}}
+
+    summary = laboratory.play(tmp_path, environment=environment).folder.summary()
+
+    assert set(summary["figures"]) == {"reward", "utility", "error"}
+
+
+def test_one_episode_has_no_interval(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, episodes=1).folder
+    text = (folder.path / "summary.json").read_text()
+
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["episodes"] == 1
+    assert folder.summary()["figures"]["error"]["low"] is None
+    assert Summary.from_record(folder.summary()).to_record() == folder.summary()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("text", 'the environment "guessing" gave \'fine\' as "best" of episode 0000'),
+        ("infinite", 'gave inf as "best"'),
+        ("set", "can't be written down: Object of type set is not JSON serializable"),
+        ("raise", "episode 0000.-0 of guessing . hashing failed: ValueError: the world is out of joint"),
+        ("exit", "failed: SystemExit: 0"),
+    ],
+)
+def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, laboratory: Any, tmp_path: Path) -> None:
+    run = laboratory.create(tmp_path, environment={"name": "guessing", "settings": {"outcome": outcome}})
+
+    with pytest.raises(PluginError, match=words) as caught:
+        asyncio.run(run.execute())
+
+    assert caught.value.mend
+    if outcome == "raise":
+        assert isinstance(caught.value.__cause__, ValueError), "--debug can show where it came from"
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("nan", "gave nan for episode 0000"),
+        ("stranger", 'scored an episode "99999-9"'),
+        ("raise", "failed: LookupError: no words"),
+        ("none", "failed: TypeError"),
+    ],
+)
+def test_what_a_reward_model_does_wrong_is_its_error(fault: str, words: str, laboratory: Any, tmp_path: Path) -> None:
+    run = laboratory.create(tmp_path, rewards=[{"name": "faulty", "settings": {"fault": fault}}])
+
+    with pytest.raises(PluginError, match=f'reward model "faulty" {words}'):
+        asyncio.run(run.execute())
+
+    assert run.folder.metrics() == []
+
+
+def test_a_tracker_that_fails_is_noted_once_and_stops_nothing(laboratory: Any, tmp_path: Path) -> None:
+    run = laboratory.play(tmp_path, trackers=["leaky"], episodes=6)
+
+    assert len(run.folder.metrics()) == 6
+    assert [note for note in run.host.notes if "Leaky" in note] == [
+        "tracker Leaky raised ConnectionError: the tracking server is gone in log and is told nothing more; "
+        "the run folder has every figure"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"policy": "hashin"}, UnknownNameError),
+        ({"memories": ["ledger"]}, SettingsError),
+        ({"environment": {"name": "guessing", "settings": {"rounds": 0}}}, SettingsError),
+        ({"rewards": [{"name": "rank", "settings": {"a": 1}}]}, SettingsError),
+    ],
+)
+def test_whatever_is_wrong_with_a_spec_is_told_before_there_is_a_folder(
+    values: dict[str, Any], error: type[AgentfwError], laboratory: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(error):
+        laboratory.create(tmp_path / "runs", **values)
+
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_environment_without_tasks_is_told_before_there_is_a_folder(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guessing = importlib.import_module("agentfw_laboratory.guessing")
+    monkeypatch.setattr(guessing.Guessing, "tasks", lambda self, count, seed, split: [], raising=False)
+
+    with pytest.raises(UsageError, match='no task in the split "train"'):
+        laboratory.create(tmp_path / "runs", split="train")
+
+    assert not (tmp_path / "runs").exists()
+
+
+def test_components_are_made_once(laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy may be a model of gigabytes."""
+    hashing = importlib.import_module("agentfw_laboratory.hashing")
+    made: list[Any] = []
+    before = hashing.Hashing.__init__
+    monkeypatch.setattr(
+        hashing.Hashing, "__init__", lambda self, settings: (made.append(self), before(self, settings))[1]
+    )
+
+    laboratory.play(tmp_path)
+
+    assert len(made) == 1
+
+
+def test_a_run_that_is_done_is_not_begun_again(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path).folder
+    before = {file.name: file.read_bytes() for file in folder.path.iterdir() if file.name != "lock"}
+
+    laboratory.resume(folder)
+
+    assert {file.name: file.read_bytes() for file in folder.path.iterdir() if file.name != "lock"} == before
+
+
+def test_a_run_is_not_executed_twice_at_once(laboratory: Any, tmp_path: Path) -> None:
+    run = laboratory.create(tmp_path)
+    run.folder.lock()
+
+    with pytest.raises(RunFolderError, match="is in use"):
+        asyncio.run(Run.open(RunFolder.open(run.folder.path), laboratory.host()).execute())
+
+
+def test_a_plugin_of_another_version_is_told(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.create(tmp_path).folder
+    file = folder.path / "run.json"
+    file.write_text(file.read_text().replace("agentfw-laboratory==1.0.0", "agentfw-laboratory==0.9"))
+    host = laboratory.host()
+
+    Run.open(RunFolder.open(folder.path), host)
+
+    assert any("came from agentfw-laboratory==0.9" in note for note in host.notes)
+
+
+def test_an_episode_that_vanished_is_told(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path).folder
+    (folder.path / "summary.json").unlink()
+    (folder.path / "episodes.jsonl").write_bytes(b"")
+
+    with pytest.raises(RunFolderError, match=r"episodes\.jsonl lacks episode 0000"):
+        laboratory.resume(folder)
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    for name in ("first", "second"):
+        (root / name).mkdir()
+        yield root / name

@@ -1,0 +1,253 @@
+"""A run folder tells what it is, and what is wrong with it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.errors import RunFolderError, StorageError, UnknownNameError
+from agentfw.run_folder import RunFolder, find_run, list_runs
+
+SITE = Path(__file__).parents[1] / "site"
+ABOUT: dict[str, Any] = {
+    "headline": "error",
+    "total": 4,
+    "spec": {
+        "environment": {"name": "guessing"},
+        "policy": {"name": "hashing"},
+        "memories": [],
+        "interface": "event_driven",
+    },
+}
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.playing")
+
+
+def make(root: Path, environment: str = "guessing") -> RunFolder:
+    return RunFolder.create(root, environment, ABOUT)
+
+
+def change(folder: RunFolder, **values: Any) -> None:
+    file = folder.path / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def test_a_folder_can_be_opened_again(tmp_path: Path) -> None:
+    made = make(tmp_path / "not" / "yet")
+
+    opened = RunFolder.open(made.path)
+
+    assert opened.about == made.about
+    assert (opened.id, opened.total, opened.headline, opened.state) == (made.id, 4, "error", "interrupted")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d-guessing-[0-9a-f]{4}", made.id)
+
+
+def test_names_of_environments_make_names_of_folders(tmp_path: Path) -> None:
+    assert "-a-b-c-" in make(tmp_path, "../a b/c").id
+    assert make(tmp_path, "///").path.parent == tmp_path
+
+
+def test_a_folder_that_is_no_run_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "letters.txt").touch()
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "run.json.123.new").write_text('{"form')
+
+    with pytest.raises(RunFolderError, match="it has no run") as foreign:
+        RunFolder.open(tmp_path / "foreign")
+    with pytest.raises(RunFolderError, match="it has no run") as half:
+        RunFolder.open(tmp_path / "half")
+
+    assert "give the folder of a run" in foreign.value.mend
+    assert "nothing is lost by removing it" in half.value.mend
+
+
+def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    file = folder.path / "run.json"
+    whole = file.read_text().rstrip()
+
+    for cut in range(len(whole)):
+        file.write_text(whole[:cut])
+        with pytest.raises(RunFolderError, match=r"run\.json can't be understood"):
+            RunFolder.open(folder.path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"format": 2}, "is in format 2; this agentfw writes and reads 1"),
+        ({"format": "old"}, "is in format old"),
+        ({"spec": {}}, "'interface' is missing"),
+        ({"spec": 3}, "can't be understood"),
+        ({"total": None}, "can't be understood"),
+        ({"spec": {**ABOUT["spec"], "memories": None}}, "can't be understood"),
+    ],
+)
+def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
+    folder = make(tmp_path)
+    change(folder, **changed)
+
+    with pytest.raises(RunFolderError, match=re.escape(words)) as caught:
+        RunFolder.open(folder.path)
+
+    assert caught.value.mend
+    if changed.get("format") == 2:
+        assert "upgrade" in caught.value.mend
+
+
+def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    code = f"""
+import sys
+from pathlib import Path
+from agentfw.run_folder import RunFolder
+folder = RunFolder.open(Path({str(folder.path)!r}))
+folder.lock()
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+
+        with pytest.raises(RunFolderError, match=f"is in use by process {other.pid}"):
+            folder.lock()
+        assert folder.state == "running"
+        other.kill()  # with the process goes its lock: nobody has to remove a file
+        other.wait()
+
+    assert folder.state == "interrupted"
+    folder.lock()
+    folder.unlock()
+
+
+def test_looking_at_the_state_stands_in_nobodys_way(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    assert not (folder.path / "lock").exists()
+
+    assert folder.state == "interrupted"
+
+    assert not (folder.path / "lock").exists(), "a list of runs writes nothing"
+
+
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """A folder whose contents this process may read and not change: it gives up root where it is root."""
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        os.seteuid(user)
+        for path in (folder, *folder.rglob("*")):
+            if path.is_dir():
+                path.chmod(0o755)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_a_folder_that_nobody_may_write_to_can_be_looked_at(nobody: Path) -> None:
+    folder = make(nobody)
+    folder.path.chmod(0o555)
+    nobody.chmod(0o555)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+
+    assert [each.state for each in list_runs(nobody)] == ["interrupted"]
+    with pytest.raises(StorageError, match="Permission denied"):
+        folder.lock()
+    with pytest.raises(StorageError, match=r"can.t make a run folder .* Permission denied"):
+        make(nobody)
+
+
+def test_a_list_passes_over_what_is_no_run_and_has_the_newest_first(tmp_path: Path) -> None:
+    first, second, third = (make(tmp_path) for _ in range(3))
+    (tmp_path / "letters.txt").touch()
+    (tmp_path / "foreign").mkdir()
+    change(second, created="2026-11-21T10:00:00+05:00")
+    change(first, created="2026-11-21T06:00:00+00:00")
+    change(third, created="2026-11-21T09:00:00+02:00")
+
+    assert [folder.id for folder in list_runs(tmp_path)] == [third.id, first.id, second.id]
+    assert find_run(tmp_path, "last").id == third.id
+    assert list_runs(tmp_path / "missing") == []
+
+
+def test_a_run_is_found_by_path_name_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    for name in (str(folder.path), f"./{folder.id}", folder.id, folder.id[-4:], "last"):
+        assert find_run(tmp_path, name).path.resolve() == folder.path.resolve()
+
+
+def test_a_run_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    wrong = folder.id[:-1] + ("0" if folder.id[-1] != "0" else "1")
+
+    with pytest.raises(UnknownNameError, match=f'no run is called "{wrong}"; did you mean "{folder.id}"'):
+        find_run(tmp_path, wrong)
+    with pytest.raises(UnknownNameError, match=f'did you mean "{folder.id[-4:]}"'):
+        find_run(tmp_path, wrong[-4:])
+    for name in ("", "last"):
+        with pytest.raises(UnknownNameError):
+            find_run(tmp_path / "empty", name)
+    with pytest.raises(RunFolderError, match="it has no run"):
+        find_run(tmp_path, str(tmp_path))
+
+
+def test_an_end_that_fits_two_runs_is_refused(tmp_path: Path) -> None:
+    for number in (1, 2):
+        make(tmp_path).path.rename(tmp_path / f"{number}-same")
+
+    with pytest.raises(RunFolderError, match='"same" fits 2 runs'):
+        find_run(tmp_path, "same")
+
+
+def test_records_that_are_json_but_not_ours_are_refused_with_file_and_line(tmp_path: Path, laboratory: Any) -> None:
+    folder = laboratory.play(tmp_path).folder
+    for name, read in (("episodes", lambda: list(folder.episodes())), ("metrics", folder.metrics)):
+        file = folder.path / f"{name}.jsonl"
+        lines = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join([lines[0], b'{"tea": "cold"}\n', *lines[1:]]))
+
+        with pytest.raises(RunFolderError, match=rf"{name}\.jsonl, line 2"):
+            read()
+
+
+def test_the_order_of_figures_is_that_of_the_tasks(tmp_path: Path, laboratory: Any) -> None:
+    folder = laboratory.play(tmp_path, samples=12, episodes=2).folder
+
+    found = [record["episode"] for record in folder.metrics()]
+
+    assert found == [f"{index:05d}-{sample}" for index in range(2) for sample in range(12)]
+
+
+def test_a_damaged_summary_says_how_to_get_a_new_one(tmp_path: Path, laboratory: Any) -> None:
+    folder = laboratory.play(tmp_path).folder
+    before = folder.summary()["figures"]
+    (folder.path / "summary.json").write_text('{"run": ')
+
+    with pytest.raises(RunFolderError, match=r"summary\.json can't be understood") as caught:
+        folder.summary()
+    assert "remove it" in caught.value.mend
+    (folder.path / "summary.json").unlink()
+    laboratory.resume(folder)
+
+    assert folder.summary()["figures"] == before

@@ -1,0 +1,96 @@
+"""Scores and the schedules of their weights."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.errors import SettingsError
+from agentfw.scores import Progress, Score, by_round, constant, mix, parse_schedule, ramp, stages
+
+WEIGHT = st.floats(-10, 10)
+
+
+@given(WEIGHT, WEIGHT, st.integers(1, 50))
+def test_a_curriculum_goes_in_a_straight_line_from_first_to_last(first: float, last: float, rounds: int) -> None:
+    schedule = by_round(first, last)
+    assert schedule(Progress(round=0, rounds=rounds)) == first
+    assert schedule(Progress(round=rounds, rounds=rounds)) == pytest.approx(last)
+    values = [schedule(Progress(round=number, rounds=rounds)) for number in range(rounds + 1)]
+    assert values == sorted(values, reverse=last < first) or values == pytest.approx(
+        sorted(values, reverse=last < first)
+    )
+
+
+def test_without_rounds_a_curriculum_has_not_begun() -> None:
+    assert by_round(0.2, 0.9)(Progress()) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("update", "weight"), [(0, 0.8), (32, 0.8), (33, 0.8), (34, 0.6), (66, 0.6), (67, 0.5), (99, 0.5), (100, 0.5)]
+)
+def test_stages_change_at_a_third_and_two_thirds(update: int, weight: float) -> None:
+    assert stages(0.8, 0.6, 0.5)(Progress(update=update, updates=100)) == weight
+
+
+def test_a_ramp_rises_to_its_cap_and_stays() -> None:
+    values = [ramp(0.3, until=0.5)(Progress(update=update, updates=4)) for update in range(5)]
+    assert values == pytest.approx([0, 0.15, 0.3, 0.3, 0.3])
+
+
+def test_outside_of_training_nothing_has_been_trained() -> None:
+    assert ramp(0.3)(Progress()) == 0
+    assert stages(1.0, 2.0)(Progress()) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (0.5, 0.5),
+        (2, 2.0),
+        ("0.5", 0.5),
+        ("round:0->0.5", 0.125),
+        (" stages:0.8,0.6,0.4 ", 0.6),
+        ("ramp:0.3", 0.15),
+        ("ramp:0.3@0.5", 0.3),
+    ],
+)
+def test_schedules_have_words(text: str | float, value: float) -> None:
+    assert parse_schedule(text)(Progress(round=1, rounds=4, update=5, updates=10)) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "much",
+        "nan",
+        float("inf"),
+        "round:1",
+        "round:a->b",
+        "stages:",
+        "stages:1,,2",
+        "ramp:",
+        "ramp:1@0",
+        "ramp:1@2",
+        "up:1",
+    ],
+)
+def test_what_is_no_weight_is_an_error_that_says_what_is(text: str | float) -> None:
+    with pytest.raises(SettingsError) as raised:
+        parse_schedule(text)
+    assert raised.value.mend
+
+
+def test_no_stages_are_an_error() -> None:
+    with pytest.raises(SettingsError):
+        stages()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.floats(-1e6, 1e6)), max_size=20))
+def test_a_reward_is_the_weighted_sum_of_what_has_a_weight(values: list[tuple[str, float]]) -> None:
+    scores = [Score("00000-0", name, value) for name, value in values]
+    weights = {"a": constant(2.0), "b": by_round(1.0, 3.0)}
+    expected = sum({"a": 2.0, "b": 2.0, "c": 0.0}[name] * value for name, value in values)
+    assert mix(scores, weights, Progress(round=1, rounds=2)) == pytest.approx(expected, abs=1e-6)

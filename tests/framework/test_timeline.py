@@ -1,0 +1,218 @@
+"""The clock: time never runs back, nothing is lost by an interruption, and empty time is free."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.errors import TimelineError
+from agentfw.timeline import Timeline
+
+TICKS = st.integers(0, 50)
+SECONDS = st.floats(0, 50, allow_nan=False)
+
+
+@given(st.lists(st.one_of(TICKS, SECONDS), max_size=40), st.data())
+def test_time_never_runs_back_and_calls_at_one_time_keep_their_order(times: list[float], data: st.DataObject) -> None:
+    line = Timeline()
+    heard: list[tuple[float, int]] = []
+
+    def call(number: int, more: float | None) -> None:
+        heard.append((line.now, number))
+        if more is not None:
+            line.after(more, lambda: heard.append((line.now, 1000 + len(heard))))
+
+    for number, time in enumerate(times):
+        more = data.draw(st.one_of(st.none(), TICKS))
+        line.at(time, lambda number=number, more=more: call(number, more))  # type: ignore[misc]
+    line.advance()
+    assert [time for time, _ in heard] == sorted(time for time, _ in heard)
+    first = [(time, number) for time, number in heard if number < 1000]
+    assert first == sorted(first)
+    assert len(first) == len(times)
+
+
+@pytest.mark.parametrize("time", [4, 4.999, -1, math.nan, math.inf])
+def test_nothing_can_be_scheduled_in_the_past_or_never(time: float) -> None:
+    line = Timeline(5)
+    with pytest.raises(TimelineError):
+        line.at(time, lambda: None)
+
+
+@pytest.mark.parametrize("delay", [-1, -1e-9, math.nan, math.inf])
+def test_a_delay_is_zero_or_more_and_finite(delay: float) -> None:
+    with pytest.raises(TimelineError):
+        Timeline().after(delay, lambda: None)
+
+
+@pytest.mark.parametrize("duration", [-1, math.nan])
+def test_a_duration_is_zero_or_more(duration: float) -> None:
+    with pytest.raises(TimelineError):
+        Timeline().work("x", duration)
+
+
+def test_what_was_cancelled_does_not_run_and_does_not_move_the_clock() -> None:
+    line = Timeline()
+    heard: list[str] = []
+    line.at(1, lambda: heard.append("kept"))
+    entry = line.at(7, lambda: heard.append("cancelled"))
+    line.cancel(entry)
+    line.advance()
+    assert heard == ["kept"]
+    assert line.now == 1
+    assert line.next_time() == math.inf
+    line.cancel(entry)  # once more does nothing
+
+
+def test_the_clock_stops_at_until_and_goes_on_from_there() -> None:
+    line = Timeline()
+    heard: list[float] = []
+    for time in (1, 5, 9):
+        line.at(time, lambda: heard.append(line.now))
+    line.advance(5)
+    assert heard == [1, 5]
+    line.advance(7)
+    assert line.now == 7
+    assert line.next_time() == 9
+
+
+def test_nothing_runs_after_a_stop_not_even_at_the_same_instant() -> None:
+    line = Timeline()
+    heard: list[str] = []
+    line.when_stopped(lambda: heard.append("left"))
+    line.at(2, line.stop)
+    line.at(2, lambda: heard.append("later at two"))
+    line.at(3, lambda: heard.append("at three"))
+    line.advance()
+    assert heard == ["left"]
+    assert line.now == 2
+
+
+def test_who_waits_for_an_instant_to_settle_comes_after_all_of_it() -> None:
+    line = Timeline()
+    heard: list[str] = []
+
+    async def settled(name: str) -> None:
+        heard.append(f"{name} at {line.now}")
+        if name == "first":
+            line.after(0, lambda: heard.append(f"more at {line.now}"))
+
+    def begin() -> None:
+        line.settle(lambda: settled("first"))
+        line.settle(lambda: settled("second"))
+        line.after(0, lambda: heard.append(f"due at {line.now}"))
+
+    line.at(1, begin)
+    line.at(2, lambda: heard.append("next"))
+    asyncio.run(line.run())
+    # What the first brought about at this instant happens before the second sees it.
+    assert heard == ["due at 1", "first at 1", "more at 1", "second at 1", "next"]
+
+
+PIECES = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20)), max_size=12)
+
+
+@given(st.integers(0, 100), PIECES)
+def test_interrupted_work_loses_and_repeats_nothing(duration: int, pieces: list[tuple[int, int]]) -> None:
+    """Run for so long, rest for so long, again and again: it is done after exactly its duration of running."""
+    line = Timeline()
+    done: list[float] = []
+    work = line.work("write", duration, lambda work: done.append(line.now))
+    ran = rested = 0
+    for run, rest in pieces:
+        line.advance(line.now + run)
+        if work.done:
+            break
+        ran += run
+        work.interrupt()
+        work.interrupt()  # what doesn't run can't be interrupted
+        assert work.spent == ran
+        line.advance(line.now + rest)
+        rested += rest
+        assert work.spent == ran
+        assert not work.done
+        work.resume()
+        work.resume()
+    line.advance()
+    assert done == [duration + rested]
+    assert (work.spent, work.done, work.running) == (duration, True, False)
+
+
+@given(
+    st.floats(0.001, 1000),
+    st.lists(st.tuples(st.floats(0.001, 50), st.floats(0, 50)), max_size=30),
+)
+def test_interrupted_work_drifts_by_no_more_than_rounding(duration: float, pieces: list[tuple[float, float]]) -> None:
+    line = Timeline(0.0)
+    done: list[float] = []
+    work = line.work("write", duration, lambda work: done.append(line.now))
+    rested = 0.0
+    for run, rest in pieces:
+        line.advance(line.now + run)
+        if work.done:
+            break
+        work.interrupt()
+        began = line.now
+        line.advance(line.now + rest)
+        rested += line.now - began
+        work.resume()
+        assert work.spent <= duration
+    line.advance()
+    assert work.spent == duration
+    assert done == [pytest.approx(duration + rested, rel=1e-9)]
+
+
+def test_work_never_says_it_has_done_more_than_all() -> None:
+    line = Timeline(0.0)
+    work = line.work("write", 0.3)
+    line.at(0.1, work.interrupt)
+    line.at(0.1, work.resume)
+    seen: list[float] = []
+    line.at(0.30000000000000004, lambda: seen.append(work.spent))
+    line.advance()
+    assert seen == [0.3]
+
+
+def test_work_given_up_keeps_what_it_had_and_never_finishes() -> None:
+    line = Timeline()
+    finished: list[object] = []
+    work = line.work("write", 10, finished.append)
+    line.advance(4)
+    work.cancel()
+    work.resume()
+    line.advance()
+    assert (work.spent, work.done, work.cancelled, finished) == (4, False, True, [])
+
+
+def test_open_ended_work_lasts_until_it_is_completed() -> None:
+    line = Timeline()
+    finished: list[float] = []
+    work = line.work("stand by", math.inf, lambda work: finished.append(line.now))
+    line.at(3, lambda: None)
+    line.advance()
+    assert not work.done
+    work.complete()
+    work.complete()
+    assert (work.spent, finished) == (3, [3])
+
+
+def test_integers_and_floats_go_through_the_same_code() -> None:
+    def story(one: float) -> list[float]:
+        line = Timeline(0 * one)
+        heard: list[float] = []
+        work = line.work("write", 10 * one, lambda work: heard.append(line.now))
+        for time in (3, 8):
+            line.at(time * one, work.interrupt)
+            line.at((time + 1) * one, work.resume)
+        line.after(5 * one, lambda: heard.append(line.now))
+        line.advance()
+        return heard
+
+    ticks, seconds = story(1), story(1.0)
+    assert ticks == seconds
+    assert all(isinstance(time, int) for time in ticks)
+    assert all(isinstance(time, float) for time in seconds)

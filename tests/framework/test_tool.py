@@ -1,0 +1,107 @@
+"""Tools: typed functions that an agent can call, and that may fail without anything else failing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from agentfw.tool import FunctionTool, Tool, tool
+
+
+def answer(one: Tool, **arguments: Any) -> tuple[bool, str]:
+    return asyncio.run(one.answer(arguments))
+
+
+@tool
+def weather(city: str, days: int = 1) -> dict[str, object]:
+    """The weather in a city.
+
+    city: its name
+    """
+    return {"city": city, "days": days}
+
+
+@tool(name="add_up", takes=2, timeout=5)
+async def add(numbers: list[float]) -> float:
+    """Add numbers."""
+    return sum(numbers)
+
+
+def test_a_function_becomes_a_tool_with_a_schema() -> None:
+    assert isinstance(weather, FunctionTool)
+    assert (weather.action.name, weather.action.description, weather.takes) == ("weather", "The weather in a city.", 0)
+    assert weather.action.parameters["required"] == ["city"]
+    assert (add.action.name, add.takes, add.timeout) == ("add_up", 2, 5)
+    assert asyncio.run(weather.open()) == [weather]
+
+
+def test_an_answer_is_text_and_json_where_it_is_not() -> None:
+    assert answer(weather, city="Łódź", days="3") == (True, '{"city": "Łódź", "days": 3}')
+    assert answer(add, numbers=["1", 2]) == (True, "3.0")
+
+    @tool
+    def thing() -> object:
+        """Something that JSON can't say."""
+        return object
+
+    assert answer(thing) == (True, "<class 'object'>")
+
+
+def test_arguments_that_do_not_fit_are_told_and_the_function_is_not_called() -> None:
+    well, text = answer(weather, town="Łódź")
+    assert not well
+    assert "city" in text
+    assert "town" in text
+
+
+def test_whatever_a_tool_raises_is_its_answer() -> None:
+    @tool
+    def broken() -> str:
+        """Fails."""
+        raise ZeroDivisionError("by zero")
+
+    assert answer(broken) == (False, "broken failed: ZeroDivisionError: by zero")
+
+
+def test_a_plain_function_that_is_slow_stops_neither_others_nor_its_timeout() -> None:
+    release = threading.Event()
+
+    @tool(timeout=0.05)
+    def slow() -> str:
+        """Waits."""
+        release.wait(5)
+        return "late"
+
+    async def both() -> list[tuple[bool, str]]:
+        began = time.perf_counter()
+        answers = await asyncio.gather(slow.answer({}), weather.answer({"city": "Oslo"}))
+        assert time.perf_counter() - began < 2
+        release.set()
+        return list(answers)
+
+    late, quick = asyncio.run(both())
+    assert late == (False, "slow gave no answer within 0.05 s")
+    assert quick[0]
+
+
+def test_a_call_that_is_called_off_is_no_answer() -> None:
+    """The run was interrupted: that must go through, and not be told to an agent as a failure of the tool."""
+
+    @tool
+    async def waiting() -> str:
+        """Waits."""
+        await asyncio.sleep(60)
+        return ""
+
+    async def call_off() -> None:
+        task = asyncio.create_task(waiting.answer({}))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(call_off())

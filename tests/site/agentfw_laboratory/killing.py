@@ -1,0 +1,63 @@
+"""Killing this very process at a chosen call of a chosen point.
+
+The one rule: a test says so in a file `kill.json` beside the runs; it is gone before the blow, so the resumed run
+lives.
+
+    {"point": "episode_done", "call": 7}
+
+The points `fsync` and `torn` are inside of `Journal.append`: after a line was written and before it is on disk, and
+with the line's end cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from agentfw import journal
+
+_counts: dict[str, int] = {}
+_order: dict[str, Any] = {}
+
+
+def arm(runs: Path) -> None:
+    """Read what is to be done; called when a run starts."""
+    file = runs / "kill.json"
+    if file.exists():
+        _order.update(json.loads(file.read_text("utf-8")), file=file)
+        if _order["point"] in ("fsync", "torn"):
+            journal.os = _OsThatDies()  # type: ignore[assignment]
+
+
+def acknowledge(runs: Path, episode: str) -> None:
+    """Write down what a hook was told of, where a test has asked for that."""
+    file = runs / "acknowledged.txt"
+    if file.exists():
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(f"{episode}\n")
+
+
+def reached(point: str) -> None:
+    """Die here if it is time."""
+    if _order.get("point") == point:
+        _counts[point] = _counts.get(point, 0) + 1
+        if _counts[point] == _order["call"]:
+            _order["file"].unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _OsThatDies:
+    """The os module, but for what happens between writing a line and its being on disk."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def fsync(self, handle: int) -> None:
+        size = os.fstat(handle).st_size
+        if _order["point"] == "torn" and _counts.get("torn", 0) + 1 == _order["call"]:
+            os.ftruncate(handle, size - _order.get("lost", 5))
+        reached(_order["point"])
+        os.fsync(handle)

@@ -1,0 +1,90 @@
+"""What the laboratory offers, and its hooks: they only watch for the moment at which the process shall die."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentfw import Component, hookimpl
+from agentfw_laboratory.killing import acknowledge, arm, reached
+
+
+@hookimpl
+def agentfw_environments() -> list[Component]:
+    return [
+        Component(
+            "guessing",
+            "agentfw_laboratory.guessing:Guessing",
+            "Guess a number in each round",
+            settings="agentfw_laboratory.guessing:GuessingSettings",
+        )
+    ]
+
+
+@hookimpl
+def agentfw_policies() -> list[Component]:
+    return [
+        Component(
+            "hashing",
+            "agentfw_laboratory.hashing:Hashing",
+            "Acts on the hash of all it reads",
+            settings="agentfw_laboratory.hashing:HashingSettings",
+        )
+    ]
+
+
+@hookimpl
+def agentfw_memories() -> list[Component]:
+    return [
+        Component(
+            "ledger",
+            "agentfw_laboratory.memories:Ledger",
+            "A chain of what it learned, in SQLite",
+            settings="agentfw_laboratory.memories:LedgerSettings",
+        ),
+        Component("scratch", "agentfw_laboratory.memories:Scratch", "A chain of what it learned, in the process"),
+    ]
+
+
+@hookimpl
+def agentfw_reward_models() -> list[Component]:
+    return [
+        Component("rank", "agentfw_laboratory.rewards:Rank", "How well against the others of the group"),
+        Component(
+            "faulty",
+            "agentfw_laboratory.rewards:Faulty",
+            "Breaks its contract in the way that is set",
+            settings="agentfw_laboratory.rewards:FaultySettings",
+        ),
+    ]
+
+
+@hookimpl
+def agentfw_trackers() -> list[Component]:
+    return [Component("leaky", "agentfw_laboratory.trackers:Leaky", "Fails after three episodes")]
+
+
+@hookimpl
+def agentfw_run_started(run: Any) -> None:
+    arm(run.folder.path.parent)
+    reached("run_started")
+
+
+@hookimpl
+def agentfw_turn() -> None:
+    reached("turn")
+
+
+@hookimpl
+def agentfw_episode_done(run: Any, episode: Any) -> None:
+    acknowledge(run.folder.path.parent, episode.id)
+    reached("episode_done")
+
+
+@hookimpl
+def agentfw_scored() -> None:
+    reached("scored")
+
+
+@hookimpl
+def agentfw_run_finished() -> None:
+    reached("run_finished")

@@ -1,0 +1,40 @@
+"""A reward model that needs the whole group, and one that breaks its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from agentfw import Episode, RewardModel, Score, Settings
+
+
+class Rank(RewardModel):
+    """One component for the group, with a name of its own, and one a round."""
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        mean = sum(episode.utility for episode in group) / len(group)
+        scores = [Score(episode.id, "against the group", episode.utility - mean) for episode in group]
+        for episode in group:
+            scores += [Score(episode.id, "round", each.value, round=each.round) for each in episode.measures]
+        return scores
+
+
+class FaultySettings(Settings):
+    fault: str = Field("nan", description="nan, stranger, raise or none.")
+
+
+class Faulty(RewardModel):
+    def __init__(self, settings: FaultySettings) -> None:
+        self.settings = settings
+
+    async def score(self, group: Sequence[Episode]) -> Any:
+        match self.settings.fault:
+            case "nan":
+                return [Score(episode.id, "faulty", float("nan")) for episode in group]
+            case "stranger":
+                return [Score("99999-9", "faulty", 1.0)]
+            case "raise":
+                raise LookupError("no words")
+        return None

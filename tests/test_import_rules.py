@@ -1,0 +1,144 @@
+"""The house, as DESIGN.md draws it: who may import whom, how long a file may be, and what nobody may do."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {
+    "agentfw": "framework",
+    "agentfw_plugins": "plugins",
+    "agentfw_memory": "memory",
+    "agentfw_rewardmodels": "rewardmodels",
+    "agentfw_cli": "cli",
+}
+MAY_IMPORT: dict[str, set[str]] = {
+    "agentfw": set(),
+    "agentfw_memory": set(),
+    "agentfw_rewardmodels": set(),
+    "agentfw_plugins": {"agentfw", "agentfw_memory", "agentfw_rewardmodels"},
+    "agentfw_cli": {"agentfw"},
+}
+LONGEST = 600
+# Standard modules that load code, or run it, from data.
+FORBIDDEN_MODULES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+
+
+def sources(package: str) -> list[Path]:
+    """The modules of a package; templates of plugins-to-be are no modules yet."""
+    return sorted((ROOT / FOLDERS[package] / package).rglob("*.py"))
+
+
+FILES = [(package, path) for package in FOLDERS for path in sources(package)]
+IDS = [str(path.relative_to(ROOT)) for _, path in FILES]
+each_file = pytest.mark.parametrize(("package", "path"), FILES, ids=IDS)
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Every module that is imported anywhere in a file, also inside of functions, with its line."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module, node.lineno
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from ((str(word.value), node.lineno) for word in node.args if isinstance(word, ast.Constant))
+
+
+@each_file
+def test_nobody_imports_whom_they_may_not(package: str, path: Path) -> None:
+    forbidden = FOLDERS.keys() - MAY_IMPORT[package] - {package}
+
+    wrong = [f"line {line}: {name}" for name, line in imports(path) if name.partition(".")[0] in forbidden]
+
+    assert wrong == []
+
+
+@each_file
+def test_a_file_has_one_subject_and_says_which(package: str, path: Path) -> None:
+    text = path.read_text("utf-8")
+
+    assert len(text.splitlines()) <= LONGEST
+    if text.strip():
+        assert ast.get_docstring(tree(path)), "a module begins with what it is, and the one rule that matters"
+
+
+@each_file
+def test_nobody_runs_data_as_code(package: str, path: Path) -> None:
+    wrong = [f"line {line}: {name}" for name, line in imports(path) if name.partition(".")[0] in FORBIDDEN_MODULES]
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
+            wrong.append(f"line {node.lineno}: {node.func.id}")
+        if ast.unparse(node.func) == "torch.load" and not _only_weights(node):
+            wrong.append(f"line {node.lineno}: torch.load without weights_only=True")
+    assert wrong == []
+
+
+def _only_weights(call: ast.Call) -> bool:
+    return any(
+        keyword.arg == "weights_only" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+    )
+
+
+def test_the_rules_see_what_they_look_for(tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text("import pickle\ndef f():\n    from agentfw_cli import main\n    import_module('dill')\n")
+
+    assert sorted(imports(path)) == [("agentfw_cli", 3), ("dill", 4), ("pickle", 1)]
+
+
+def test_top_folders_hold_packages_and_no_modules() -> None:
+    for package, folder in FOLDERS.items():
+        assert list((ROOT / folder).glob("*.py")) == []
+        assert (ROOT / folder / package / "py.typed").is_file()
+        assert [path.name for path in (ROOT / folder).iterdir() if (path / "__init__.py").exists()] == [package]
+
+
+@pytest.mark.parametrize("package", ["agentfw_memory", "agentfw_rewardmodels"])
+def test_a_library_loads_neither_the_framework_nor_torch(package: str) -> None:
+    code = f"import sys, {package}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert not {"agentfw", "torch", "agentfw_plugins", "agentfw_cli"} & set(done.stdout.split())
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin that the examples speak of is installed."""
+    dist_info = tmp_path / "agentfw_notes-1.2.0.dist-info"
+    dist_info.mkdir()
+    (dist_info / "entry_points.txt").write_text("[agentfw]\nnotes = agentfw_notes\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("notes")
+@each_file
+def test_the_examples_in_the_docstrings_are_true(package: str, path: Path) -> None:
+    if ">>> " not in path.read_text("utf-8"):
+        return
+    name = ".".join(path.relative_to(ROOT / FOLDERS[package]).with_suffix("").parts).removesuffix(".__init__")
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        pytest.skip(f"needs an extra: {error}")
+
+    failed, tried = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+
+    assert tried
+    assert not failed
