@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from .agent import Agent
@@ -95,8 +96,11 @@ class Assembly:
             )
         return [replace(task, sample=sample) for task in found for sample in range(spec.samples)]
 
-    async def open(self) -> None:
-        """Start what has to be started: the toolboxes' servers."""
+    async def open(self, folder: Path) -> None:
+        """Start what has to be started: the memories in the run's folder, the toolboxes' servers."""
+        with blamed("a memory"):
+            for memory in self.memories:
+                memory.open(folder)
         with blamed("a tool"):
             # All of them to their end, also where one fails: one that is still opening can't be closed.
             answers = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes), return_exceptions=True)
@@ -116,6 +120,8 @@ class Assembly:
                 getattr(tracker, method)(*arguments)
             except Exception as error:
                 self.trackers.remove(tracker)
+                with suppress(Exception):
+                    tracker.close()
                 self.host.notes.append(
                     f"tracker {type(tracker).__name__} raised {describe(error)} in {method} and is told nothing more; "
                     "the run folder has every figure"

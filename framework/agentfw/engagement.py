@@ -113,7 +113,7 @@ class Engagement:
         # First in line: what a reflex brings about became known after what it answers.
         self._waiting.append((len(self.episode.events) - 1, observation))
         self._consider()
-        if observation.name == "refused":
+        if observation.name in ("refused", "not_understood"):
             return  # a reflex that was refused must not answer its own refusal for ever
         if self._begun:
             self._react(observation)
@@ -259,6 +259,9 @@ class Engagement:
             else:
                 self._intervene(intervention)
         self._landing = False
+        if decision.failures and not self.over:
+            text = "not understood: " + "; ".join(decision.failures)
+            self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
         self._consider()
 
     def _woken(self) -> None:
@@ -275,12 +278,12 @@ class Engagement:
             self._intervene(intervention)
 
     def _intervene(self, intervention: Intervention) -> None:
-        self._carrying = intervention.id
+        before, self._carrying = self._carrying, intervention.id
         try:
             self.environment.intervene(intervention)
         except InterventionRefused as refusal:
             self._refuse(intervention.name, refusal, intervention.id)
-        self._carrying = ""
+        self._carrying = before
 
     def _refuse(self, name: str, refusal: InterventionRefused, call: str) -> None:
         self._note("refused", name, {"reason": str(refusal), "id": call})

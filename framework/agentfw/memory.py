@@ -1,7 +1,9 @@
 """What a memory is to an agent: it recalls before acting and learns after episodes.
 
 The one rule: learning is idempotent by episode. A run that was killed and resumed may hand the same episode over
-twice, and the memory must be the same as if it had come once.
+twice, and the memory must be the same as if it had come once. Two runs number their episodes alike: a memory that
+outlives a run keeps them by the run's name as well, or by environment, user and seed where the same task is the same
+experience.
 
     class Notebook(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:
@@ -61,7 +63,7 @@ class Memory:
         """Take what is worth keeping from an episode and what it earned."""
 
     def open(self, folder: Path) -> None:
-        """A run begins or goes on: `folder` is its own, for whatever should be kept with it."""
+        """A run begins or goes on. `folder` is its own, to keep things in; its name tells runs apart."""
 
     def begin(self, task: Task) -> None:
         """An episode begins, perhaps for the second time: what a broken-off attempt at it left is forgotten."""

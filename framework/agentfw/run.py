@@ -108,7 +108,7 @@ class Run:
         assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
         began = time.monotonic()
         try:
-            await assembly.open()
+            await assembly.open(self.folder.path)
             with self.folder.journal("episodes") as episodes, self.folder.journal("metrics") as metrics:
                 work = _Work(self, assembly, watcher, episodes, metrics)
                 await work.recover()

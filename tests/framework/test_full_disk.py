@@ -42,6 +42,7 @@ def undisturbed(folder: Path, *words: str) -> tuple[set[str], set[str]]:
     return lines(next(folder.iterdir()))
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_stops_the_run(tmp_path: Path) -> None:
     words = ("inbox", "--episodes", "12")
     expected = undisturbed(tmp_path / "undisturbed", *words)
@@ -88,6 +89,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
     words = ("inbox", "--episodes", "12")
     expected = undisturbed(tmp_path / "undisturbed", *words)
@@ -109,6 +111,7 @@ def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
     assert lines(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_report_that_finds_no_room_costs_nothing_but_the_report(disk: Path) -> None:
     """The run is done by then: its figures are told, and the report can be written later."""
     words = ("guessing", "--policy", "hashing", "--episodes", "8", "--set", "environment.rounds=2")

@@ -100,6 +100,14 @@ def test_all_of_a_batch_see_the_memory_as_it_was_before_it(laboratory: Any, tmp_
     assert ends[3] == ends[4] == ends[5] != ends[0]
 
 
+def test_a_memory_learns_in_the_order_of_the_tasks(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, memories=["scratch"], episodes=6, samples=2, concurrency=6).folder
+
+    learned = [record["episode"] for record in folder.concluded()]
+
+    assert learned == sorted(learned)
+
+
 def test_samples_of_a_task_share_their_world_and_not_their_choices(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, samples=2, episodes=1).folder
     first, second = folder.episodes()

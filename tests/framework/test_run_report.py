@@ -64,6 +64,7 @@ def test_without_rounds_the_episodes_make_the_curve(laboratory: Any, tmp_path: P
     assert "Balanced by episode" in page
 
 
+@pytest.mark.slow
 def test_three_hundred_episodes_stay_small(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=300, concurrency=50).folder
 
