@@ -39,13 +39,13 @@ class PolicyAgent(Agent):
         self.window, self.recall = window, recall
         self._given = tools
         self._tools: dict[str, Tool] = {}
+
+    def begin(self, task: Task, brief: Brief) -> None:
+        self.task, self.brief = task, brief
         self._past: list[list[Message]] = []
         self._open: dict[str, Call] = {}
         self._asked = 0
         self._was_broken_off = False
-
-    def begin(self, task: Task, brief: Brief) -> None:
-        self.task, self.brief = task, brief
         for memory in self.memories:
             memory.begin(task)
         offered = [*self._given, *(tool for memory in self.memories for tool in memory.tools(task))]

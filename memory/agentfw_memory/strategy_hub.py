@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -188,17 +189,39 @@ def _tidied(text: str) -> str:
 
 
 def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
+    """Check whose file it is, and make the tables where it is new; several processes may come at once."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise ValueError(f"{path} is a database of another program")
-    if application not in (0, _APPLICATION):
-        raise ValueError(f"{path} is a database of another program")
+    if application != _APPLICATION:
+        # Looked at again once nobody else can write: another process may be making the same new file right now.
+        connection.execute("BEGIN IMMEDIATE")
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if application == 0 and tables == 0:
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            application = _APPLICATION
+        connection.execute("COMMIT")
+        if application != _APPLICATION:
+            raise ValueError(f"{path} is a database of another program")
     if version > _VERSION:
         raise ValueError(f"{path} was written by a newer agentfw (format {version}, this one reads {_VERSION})")
-    connection.execute("PRAGMA journal_mode = WAL")
+    _write_ahead(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
-    connection.executescript(_SCHEMA)
-    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on. SQLite doesn't wait for others here, whatever its timeout, so this does."""
+    for pause in range(100):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) and "busy" not in str(error):
+                raise
+            time.sleep(0.01 * (pause + 1))
+    connection.execute("PRAGMA journal_mode = WAL")

@@ -74,5 +74,7 @@ def _value(schema: Mapping[str, Any], generator: random.Random) -> Any:
     if kind == "boolean":
         return generator.random() < 0.5
     if kind == "array":
-        return [_value(schema.get("items", {}), generator) for _ in range(generator.randint(1, 3))]
+        fewest = int(schema.get("minItems", 1))
+        count = generator.randint(fewest, int(schema.get("maxItems", fewest + 2)))
+        return [_value(schema.get("items", {}), generator) for _ in range(count)]
     return None if kind == "null" else generator.choice(_WORDS)
