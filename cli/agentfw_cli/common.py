@@ -21,7 +21,7 @@ from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host
-    from agentfw.run_folder import RunFolder
+    from agentfw.runs.folder import RunFolder
 
 __all__ = [
     "check_allowed",
@@ -50,7 +50,7 @@ def host_options(command: Command) -> Command:
 def load_host(out: Out, blocked: tuple[str, ...] = (), strict: bool = False, *, tell: bool = True) -> Host:
     """The host of this folder and environment; what it has to say goes to stderr, unless the caller tells it."""
     from agentfw.host import Host, HostOptions
-    from agentfw.project import find_project
+    from agentfw.host.project import find_project
 
     host = Host.load(HostOptions.from_environment(blocked=blocked, strict=strict, project=find_project()))
     if tell:
@@ -76,7 +76,7 @@ class _Unloaded(EntryPoint):
 def check_allowed(entry: EntryPoint) -> None:
     """An error where the plugin of an entry point is left out: by AGENTFW_DISABLE_PLUGINS, or by agentfw.toml."""
     from agentfw.host import Host, HostOptions
-    from agentfw.project import find_project
+    from agentfw.host.project import find_project
 
     host = Host.load(HostOptions.from_environment(project=find_project()), [_Unloaded(*entry)])
     for record in host.plugins:
@@ -88,7 +88,7 @@ def runs_folder(given: Path | None) -> Path:
     """Where runs are kept: as given, as agentfw.toml says, or ./runs."""
     if given is not None:
         return given
-    from agentfw.project import find_project
+    from agentfw.host.project import find_project
 
     project = find_project()
     return project.runs if project is not None else Path("runs")

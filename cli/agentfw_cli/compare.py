@@ -19,8 +19,8 @@ from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host
-    from agentfw.run_folder import RunFolder
-    from agentfw.runspec import RunSpec
+    from agentfw.runs.folder import RunFolder
+    from agentfw.runs.spec import RunSpec
 
 __all__ = ["compare"]
 
@@ -46,10 +46,10 @@ def compare(
     Each figure comes with its bootstrap 95% interval. The difference to the first run is taken episode by episode where
     both have played the same tasks; a p-value says how surprising it would be if there were none.
     """
-    from agentfw.comparison import compare_runs
     from agentfw.errors import UsageError
-    from agentfw.run_folder import find_run
-    from agentfw.runspec import parse_spec, read_spec
+    from agentfw.runs.comparison import compare_runs
+    from agentfw.runs.folder import find_run
+    from agentfw.runs.spec import parse_spec, read_spec
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
     # A run or a key that isn't there is told before an hour goes by with a spec.
@@ -82,7 +82,7 @@ def compare(
 
 
 def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
-    from agentfw.run import Run
+    from agentfw.runs.run import Run
     from agentfw_cli.run import play
 
     folders = {}

@@ -36,8 +36,8 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     import platform
 
     import agentfw
-    from agentfw.installing import tool_environment_warning
-    from agentfw.project import find_project
+    from agentfw.host.installing import tool_environment_warning
+    from agentfw.host.project import find_project
 
     out = Out(json=as_json)
     host = load_host(out, blocked, strict, tell=False)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agentfw.run import Watcher
+from agentfw.runs.run import Watcher
 from agentfw_cli.out import Out, width_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from agentfw.episode import Episode, Turn
-    from agentfw.run import Run
+    from agentfw.runs.run import Run
 
 __all__ = ["watch"]
 

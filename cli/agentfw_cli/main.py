@@ -83,7 +83,7 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
 def _load(name: str, offers: list[EntryPoint]) -> click.Command:
     """A plugin's command; it is left out where its plugin is."""
     from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError
-    from agentfw.plugin_record import describe
+    from agentfw.host.plugin_record import describe
     from agentfw_cli.common import check_allowed
 
     entry = offers[0]

@@ -115,7 +115,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
 @json_option
 def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     """Whether component NAME keeps what its kind promises. Ends with 3 when it does not."""
-    from agentfw.plugin_guard import stdout_to_stderr
+    from agentfw.host.plugin_guard import stdout_to_stderr
     from agentfw.settings import parse_assignments
     from agentfw.testing import run_contract
 
@@ -171,8 +171,8 @@ def new(name: str, kind: str, into: Path, as_json: bool) -> None:
 @json_option
 def install(requirements: tuple[str, ...], as_json: bool) -> int:
     """Install plugins into the environment that agentfw itself runs in. REQUIREMENTS are what pip takes."""
-    from agentfw.installing import install as install_them
-    from agentfw.installing import tool_environment_warning
+    from agentfw.host.installing import install as install_them
+    from agentfw.host.installing import tool_environment_warning
 
     out = Out(json=as_json)
     warning = tool_environment_warning(requirements)

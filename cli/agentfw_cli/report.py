@@ -26,8 +26,8 @@ def report(run: str, runs: Path | None, as_json: bool) -> None:
 
     It works also while the run goes on, and for one that was broken off.
     """
-    from agentfw.run_folder import find_run
-    from agentfw.run_report import write_report
+    from agentfw.runs.folder import find_run
+    from agentfw.runs.report import write_report
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from agentfw.host import Host
-    from agentfw.run import Run
-    from agentfw.summary import Summary
+    from agentfw.runs.run import Run
+    from agentfw.runs.summary import Summary
 
 __all__ = ["execute", "play", "run"]
 
@@ -86,8 +86,8 @@ def run(
       agentfw run inbox --interface step_loop --set environment.rate=0.5
       agentfw run gymnasium --policy random --set environment.id=CartPole-v1
     """
-    from agentfw.run import Run
-    from agentfw.runspec import apply_assignments, parse_spec
+    from agentfw.runs.run import Run
+    from agentfw.runs.spec import apply_assignments, parse_spec
     from agentfw.settings import parse_assignments
 
     out = Out(json=as_json, quiet=quiet)
@@ -102,8 +102,8 @@ def run(
 
 def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
     """The plain values to begin with: the file that was given, what a plugin ships by this name, or the default."""
-    from agentfw.project import find_project
-    from agentfw.runspec import read_spec
+    from agentfw.host.project import find_project
+    from agentfw.runs.spec import read_spec
 
     specs = host.specs()
     if spec is None and name in specs:
@@ -161,7 +161,7 @@ def _name(choice: Any) -> Any:
 def play(made: Run, out: Out) -> Summary:
     """Play a run with a live picture. Whatever stops it, somebody is told how to go on."""
     from agentfw.errors import AgentfwError, UsageError
-    from agentfw.plugin_guard import stdout_to_stderr
+    from agentfw.host.plugin_guard import stdout_to_stderr
     from agentfw_cli.live import watch
 
     with _terminated_is_interrupted() as signals:
@@ -201,7 +201,7 @@ def _terminated_is_interrupted() -> Iterator[list[int]]:
 def execute(made: Run, host: Host, out: Out) -> None:
     """Play a run, write its report, and print what came of it."""
     from agentfw.errors import StorageError
-    from agentfw.run_report import write_report
+    from agentfw.runs.report import write_report
 
     summary = play(made, out)
     note_problems(host, out)
@@ -222,7 +222,7 @@ def execute(made: Run, host: Host, out: Out) -> None:
 
 def _tell(made: Run, summary: Summary, out: Out, files: list[Path]) -> None:
     from agentfw.report import bars
-    from agentfw.summary import columns, course, in_order
+    from agentfw.runs.summary import columns, course, in_order
 
     headline, records = made.folder.headline, made.folder.metrics()
     rounds = course(records)

@@ -25,7 +25,7 @@ from agentfw_cli.common import (
 from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
-    from agentfw.run_folder import RunFolder
+    from agentfw.runs.folder import RunFolder
 
 __all__ = ["runs"]
 
@@ -47,7 +47,7 @@ def runs() -> None:
 def list_(runs: Path | None, as_json: bool) -> None:
     """The runs that are kept here, newest first."""
     from agentfw.errors import RunFolderError
-    from agentfw.run_folder import list_runs
+    from agentfw.runs.folder import list_runs
 
     root, out = runs_folder(runs), Out(json=as_json)
     rows: list[dict[str, Any]] = []
@@ -85,8 +85,8 @@ def list_(runs: Path | None, as_json: bool) -> None:
 @json_option
 def show(run: str, runs: Path | None, as_json: bool) -> None:
     """What RUN was made of, and what came of it."""
-    from agentfw.run_folder import find_run
-    from agentfw.summary import in_order, summarize
+    from agentfw.runs.folder import find_run
+    from agentfw.runs.summary import in_order, summarize
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)
@@ -127,8 +127,8 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
 @json_option
 def resume(run: str, runs: Path | None, blocked: tuple[str, ...], strict: bool, quiet: bool, as_json: bool) -> None:
     """Go on with RUN where it was broken off; what is there already is not played again."""
-    from agentfw.run import Run
-    from agentfw.run_folder import find_run
+    from agentfw.runs.folder import find_run
+    from agentfw.runs.run import Run
     from agentfw_cli.run import execute
 
     out = Out(json=as_json, quiet=quiet)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from .hookspecs import NamedSpec, hookimpl
     from .host import Host, HostOptions, PluginRecord, Registered
+    from .host.project import ProjectFile
     from .interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
     from .learner import Batch, Learner, Update
     from .memory import Memory, Query, Recollection
@@ -44,9 +45,8 @@ if TYPE_CHECKING:
     from .optimizer import Advantage, Loss, Optimizer, Scored
     from .policy import Generation, Policy, Request, Sampling
     from .policy_agent import PolicyAgent
-    from .project import ProjectFile
-    from .run import Run, Watcher
-    from .runspec import Choice, RewardChoice, RunSpec
+    from .runs.run import Run, Watcher
+    from .runs.spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score
     from .seeds import Seeds
     from .settings import Settings
@@ -172,9 +172,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
     "policy": ("Generation", "Policy", "Request", "Sampling"),
     "policy_agent": ("PolicyAgent",),
-    "project": ("ProjectFile",),
-    "run": ("Run", "Watcher"),
-    "runspec": ("Choice", "RewardChoice", "RunSpec"),
+    "host.project": ("ProjectFile",),
+    "runs.run": ("Run", "Watcher"),
+    "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score"),
     "seeds": ("Seeds",),
     "settings": ("Settings",),

@@ -30,9 +30,9 @@ from .component import KINDS, Component
 
 if TYPE_CHECKING:
     from .episode import Episode, Turn
-    from .run import Run
+    from .runs.run import Run
+    from .runs.summary import Summary
     from .scores import Score
-    from .summary import Summary
 
 __all__ = ["LIFECYCLE_HOOKS", "PLUGIN_API", "REGISTRATION_HOOKS", "SPECS_HOOK", "NamedSpec", "hookimpl", "hookspec"]
 

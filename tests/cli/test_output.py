@@ -42,7 +42,7 @@ def test_a_check_has_json(agentfw: Agentfw) -> None:
 
 
 def test_installing_has_json(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentfw import installing
+    from agentfw.host import installing
 
     asked: list[list[str]] = []
     monkeypatch.setattr(installing, "install", lambda requirements, echo: asked.append(requirements) or 1)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentfw.comparison import compare_runs
 from agentfw.errors import UnknownNameError, UsageError
+from agentfw.runs.comparison import compare_runs
 
 SITE = Path(__file__).parents[1] / "site"
 

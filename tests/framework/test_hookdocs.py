@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentfw import hookspecs
 from agentfw.component import KINDS
-from agentfw.hookdocs import hook_docs, render
+from agentfw.host.hookdocs import hook_docs, render
 
 PAGE = Path(__file__).parents[2] / "docs" / "hooks.md"
 
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "hooks.md"
 def test_the_page_is_up_to_date() -> None:
     written = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
 
-    assert written == render(), "docs/hooks.md is old; run: python -m agentfw.hookdocs > docs/hooks.md"
+    assert written == render(), "docs/hooks.md is old; run: python -m agentfw.host.hookdocs > docs/hooks.md"
 
 
 def test_every_hook_is_on_the_page() -> None:

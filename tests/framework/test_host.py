@@ -12,7 +12,7 @@ import pytest
 import agentfw
 from agentfw.errors import DuplicateComponentError, MissingExtraError, PluginError, SettingsError, UnknownNameError
 from agentfw.host import Host, HostOptions
-from agentfw.project import Pin, ProjectFile
+from agentfw.host.project import Pin, ProjectFile
 
 MakePlugin = Callable[..., str]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agentfw import installing
 from agentfw.errors import UsageError
-from agentfw.installing import install, install_command, tool_environment_warning
+from agentfw.host import installing
+from agentfw.host.installing import install, install_command, tool_environment_warning
 
 
 def without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_the_command_is_shown_and_its_exit_code_returned(
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for uv is a script with a first line")
 def test_what_the_installer_prints_is_no_data(uv: Path) -> None:
     code = (
-        "from agentfw import installing\n"
+        "from agentfw.host import installing\n"
         "installing.find_spec = lambda name: None\n"
         "installing.install(['agentfw-tea'], lambda line: None)"
     )
@@ -118,9 +118,9 @@ def test_pip_really_installs_into_this_environment_and_not_another(tmp_path: Pat
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(environment)], check=True)
     python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     wheel = _wheel(tmp_path)
-    source = str(Path(installing.__file__).parent.parent)
+    source = str(Path(installing.__file__).parents[2])
     others = [path for path in sys.path if path.endswith("site-packages")]
-    code = f"import sys; from agentfw.installing import install; sys.exit(install([{str(wheel)!r}], print))"
+    code = f"import sys; from agentfw.host.installing import install; sys.exit(install([{str(wheel)!r}], print))"
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join([source, *others]), "PIP_NO_INDEX": "1"}
 
     subprocess.run([str(python), "-c", code], env=variables, cwd=tmp_path, check=True)

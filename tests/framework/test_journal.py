@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentfw import journal as journal_module
 from agentfw.errors import RunFolderError, StorageError
-from agentfw.journal import Journal, read_journal, write_whole
+from agentfw.runs import journal as journal_module
+from agentfw.runs.journal import Journal, read_journal, write_whole
 
 RECORDS: list[dict[str, Any]] = [
     {"id": 1, "text": "tea"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw.project import Pin, find_project, read_project
+from agentfw.host.project import Pin, find_project, read_project
 
 
 def write(folder: Path, text: str | bytes) -> Path:

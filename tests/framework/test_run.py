@@ -13,9 +13,9 @@ import pytest
 
 from agentfw.episode import Episode
 from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
-from agentfw.run import Run, Watcher
-from agentfw.run_folder import RunFolder
-from agentfw.summary import Summary
+from agentfw.runs.folder import RunFolder
+from agentfw.runs.run import Run, Watcher
+from agentfw.runs.summary import Summary
 
 SITE = Path(__file__).parents[1] / "site"
 CASES: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import UsageError
-from agentfw.run_report import timeline_picture, write_report
+from agentfw.runs.report import timeline_picture, write_report
 
 SITE = Path(__file__).parents[1] / "site"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.runspec import RunSpec, parse_spec
-from agentfw.specdocs import insert, tables
+from agentfw.runs.spec import RunSpec, parse_spec
+from agentfw.runs.specdocs import insert, tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
 
-    assert page == insert(page), "docs/settings.md is old; run: python -m agentfw.specdocs docs/settings.md"
+    assert page == insert(page), "docs/settings.md is old; run: python -m agentfw.runs.specdocs docs/settings.md"
 
 
 def test_every_key_is_explained() -> None:

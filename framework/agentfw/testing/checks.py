@@ -33,8 +33,8 @@ from typing import Any, Generic, TypeVar
 
 from ..episode import Episode
 from ..errors import AgentfwError
-from ..plugin_guard import stdout_to_stderr
-from ..plugin_record import describe
+from ..host.plugin_guard import stdout_to_stderr
+from ..host.plugin_record import describe
 
 __all__ = [
     "BrokenPromise",

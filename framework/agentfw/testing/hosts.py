@@ -13,9 +13,9 @@ import importlib.metadata
 from types import ModuleType
 
 from .. import metadata
-from ..host import GROUP, Host, HostOptions
+from ..host.host import GROUP, Host, HostOptions
+from ..host.plugin_loading import OWN_DISTRIBUTION
 from ..metadata import EntryPoint, normalise
-from ..plugin_loading import OWN_DISTRIBUTION
 
 __all__ = ["fresh_host"]
 

@@ -31,9 +31,7 @@ class StrategyHubSettings(Settings):
     path: str = Field("", description="The file of hubs; empty for strategies.db in the run's folder.")
     capacity: int = Field(10, ge=1, description="How many strategies a hub holds.")
     longest: int = Field(350, ge=1, description="How many characters a strategy may have.")
-    show: bool = Field(
-        False, description="Show the strategies before every turn; none is spent on listing them."
-    )
+    show: bool = Field(False, description="Show the strategies before every turn; none is spent on listing them.")
 
 
 class StrategyHubMemory(Memory):

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from agentfw import Settings
 from agentfw.errors import MissingExtraError
-from agentfw.journal import write_whole
+from agentfw.runs.journal import write_whole
 from agentfw.tracker import Tracker
 
 __all__ = ["MLflowSettings", "MLflowTracker"]

@@ -17,7 +17,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from agentfw import journal
+from agentfw.runs import journal
 
 _counts: dict[str, int] = {}
 _order: dict[str, Any] = {}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.host import Host, HostOptions
-from agentfw.run import Run, Watcher
-from agentfw.run_folder import RunFolder
-from agentfw.runspec import parse_spec
+from agentfw.runs.folder import RunFolder
+from agentfw.runs.run import Run, Watcher
+from agentfw.runs.spec import parse_spec
 
 
 def host() -> Host:

@@ -25,8 +25,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .episode import Episode
-from .errors import RunFolderError, StorageError, UnknownNameError
+from ..episode import Episode
+from ..errors import RunFolderError, StorageError, UnknownNameError
 from .journal import Journal, read_journal, write_whole
 
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from pluggy import HookImpl, PluginManager
 
-from .component import Component
-from .hookspecs import REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
+from ..component import Component
+from ..hookspecs import REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
 from .plugin_guard import stdout_to_stderr
 from .plugin_loading import manager_name, tell_authors
 from .plugin_record import PluginRecord, Registered, describe, one_line

@@ -25,14 +25,14 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from ..episode import Episode, Task, Turn
+from ..errors import PluginError, RunFolderError
+from ..host import Host
+from ..scores import Progress, Score, mix
 from .assembly import Assembly, assemble, blamed, resolve
-from .episode import Episode, Task, Turn
-from .errors import PluginError, RunFolderError
-from .host import Host
+from .folder import RunFolder
 from .journal import Journal, write_whole
-from .run_folder import RunFolder
-from .runspec import RunSpec, parse_spec
-from .scores import Progress, Score, mix
+from .spec import RunSpec, parse_spec
 from .summary import Summary, summarize
 
 __all__ = ["Run", "Watcher"]
@@ -64,7 +64,7 @@ class Run:
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path) -> Run:
         """A new run. Everything that can be wrong with the spec is told before the folder is made."""
-        from . import __version__
+        from .. import __version__
 
         resolved, sources = resolve(spec, host)
         assembly = assemble(resolved, host)

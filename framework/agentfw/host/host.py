@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pluggy import PluginManager
 
-from . import component_loading, metadata
-from .component import KINDS
-from .errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
-from .hookspecs import LIFECYCLE_HOOKS, NamedSpec
-from .metadata import EntryPoint, normalise
+from .. import metadata
+from ..component import KINDS
+from ..errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
+from ..hookspecs import LIFECYCLE_HOOKS, NamedSpec
+from ..metadata import EntryPoint, normalise
+from . import component_loading
 from .plugin_answers import Answers, OfferedSpec, Trace, ask, implementations
 from .plugin_guard import stdout_to_stderr
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable

@@ -23,11 +23,11 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from .errors import AgentfwError, SettingsError, UnknownNameError, UsageError
-from .interfaces import parse_interface
-from .policy import Sampling
-from .scores import parse_schedule
-from .settings import Settings, validate
+from ..errors import AgentfwError, SettingsError, UnknownNameError, UsageError
+from ..interfaces import parse_interface
+from ..policy import Sampling
+from ..scores import parse_schedule
+from ..settings import Settings, validate
 
 __all__ = ["Choice", "RewardChoice", "RunSpec", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"]
 

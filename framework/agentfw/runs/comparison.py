@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import UnknownNameError, UsageError
-from .run_folder import RunFolder
-from .statistics import Interval, PairedDifference, bootstrap, paired_difference
+from ..errors import UnknownNameError, UsageError
+from ..statistics import Interval, PairedDifference, bootstrap, paired_difference
+from .folder import RunFolder
 from .summary import columns, in_order
 
 __all__ = ["Row", "compare_runs"]

@@ -3,7 +3,7 @@
 The one rule: what stands between the two markers of docs/settings.md is never written by hand; a test compares it with
 `tables()`.
 
-    python -m agentfw.specdocs docs/settings.md
+    python -m agentfw.runs.specdocs docs/settings.md
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from .runspec import Choice, RewardChoice, RunSpec, SamplingSettings
+from .spec import Choice, RewardChoice, RunSpec, SamplingSettings
 
 __all__ = ["insert", "tables"]
 
-BEGIN = "<!-- made by python -m agentfw.specdocs docs/settings.md: don't edit by hand -->"
+BEGIN = "<!-- made by python -m agentfw.runs.specdocs docs/settings.md: don't edit by hand -->"
 END = "<!-- end of what was made -->"
 
 _KINDS: Mapping[Any, str] = {

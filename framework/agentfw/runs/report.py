@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .episode import Episode
-from .errors import UsageError
+from ..episode import Episode
+from ..errors import UsageError
+from ..report import Canvas, Lane, Mark, Number, Page, Series, Span, lanes_chart, line_chart
+from ..statistics import Interval, bootstrap
+from .folder import RunFolder
 from .journal import write_whole
-from .report import Canvas, Lane, Mark, Number, Page, Series, Span, lanes_chart, line_chart
-from .run_folder import RunFolder
-from .statistics import Interval, bootstrap
 from .summary import columns, course, figures_of, in_order
 
 __all__ = ["curve", "timeline_picture", "write_report"]

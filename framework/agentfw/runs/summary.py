@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from .statistics import Interval, bootstrap
+from ..statistics import Interval, bootstrap
 
 if TYPE_CHECKING:
-    from .run_folder import RunFolder
+    from .folder import RunFolder
 
 __all__ = ["Summary", "columns", "course", "figures_of", "in_order", "summarize"]
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import SettingsError, nearest
-from .metadata import normalise
+from ..errors import SettingsError, nearest
+from ..metadata import normalise
 
 __all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
 

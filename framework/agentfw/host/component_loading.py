@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from .errors import AgentfwError, MissingExtraError, PluginError
+from ..errors import AgentfwError, MissingExtraError, PluginError
 from .plugin_guard import stdout_to_stderr
 from .plugin_record import Registered, describe
 
@@ -41,7 +41,7 @@ def settings_model(registered: Registered) -> type[BaseModel] | None:
     """The pydantic model of its settings, or None where it has none."""
     if not registered.component.settings:
         return None
-    from .settings import is_model
+    from ..settings import is_model
 
     model = _resolve(registered, registered.component.settings)
     if not is_model(model):
@@ -54,7 +54,7 @@ def create(registered: Registered, settings: Mapping[str, object], where: str) -
     missing = missing_modules(registered)
     if missing:
         raise _missing_extra(registered, missing[0])
-    from .settings import validate
+    from ..settings import validate
 
     model = settings_model(registered)
     try:

@@ -2,7 +2,7 @@
 
 The one rule: docs/hooks.md is never written by hand; a test compares it with `render()`.
 
-    python -m agentfw.hookdocs > docs/hooks.md
+    python -m agentfw.host.hookdocs > docs/hooks.md
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import hookspecs
+from .. import hookspecs
 
 __all__ = ["HookDoc", "hook_docs", "render"]
 
@@ -21,7 +21,7 @@ LABELS = ("Called", "With", "Returns", "Combined", "Since")
 HEAD = """\
 # Hooks
 
-Made from `framework/agentfw/hookspecs.py` by `python -m agentfw.hookdocs > docs/hooks.md`; don't edit it by hand.
+Made from `framework/agentfw/hookspecs.py` by `python -m agentfw.host.hookdocs > docs/hooks.md`; don't edit it by hand.
 
 A plugin implements a hook by a function of the same name, marked with `@hookimpl` (`from agentfw import hookimpl`).
 It takes as many of the arguments as it wants, by the names given here. An unknown hook name, an unknown argument, a

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from .errors import RunFolderError, StorageError
+from ..errors import RunFolderError, StorageError
 
 __all__ = ["Journal", "read_journal", "write_whole"]
 

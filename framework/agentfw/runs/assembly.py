@@ -16,23 +16,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .agent import Agent
-from .engagement import Engagement, Watch
-from .environment import Environment
-from .episode import Task
-from .errors import AgentfwError, PluginError, UsageError
-from .host import Host
-from .interfaces import parse_interface
-from .memory import Memory
-from .plugin_record import describe
-from .policy import Policy
-from .policy_agent import PolicyAgent
-from .runspec import Choice, RunSpec
-from .scores import RewardModel, Schedule, parse_schedule
-from .seeds import Seeds
-from .settings import validate
-from .tool import Tool, Toolbox
-from .tracker import Tracker
+from ..agent import Agent
+from ..engagement import Engagement, Watch
+from ..environment import Environment
+from ..episode import Task
+from ..errors import AgentfwError, PluginError, UsageError
+from ..host import Host
+from ..host.plugin_record import describe
+from ..interfaces import parse_interface
+from ..memory import Memory
+from ..policy import Policy
+from ..policy_agent import PolicyAgent
+from ..scores import RewardModel, Schedule, parse_schedule
+from ..seeds import Seeds
+from ..settings import validate
+from ..tool import Tool, Toolbox
+from ..tracker import Tracker
+from .spec import Choice, RunSpec
 
 __all__ = ["Assembly", "assemble", "blamed", "resolve"]
 

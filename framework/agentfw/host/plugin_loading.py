@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from pluggy import PluginManager, PluginValidationError
 
-from . import hookspecs
-from .errors import nearest
-from .metadata import EntryPoint, MetadataProblem, normalise
+from .. import hookspecs
+from ..errors import nearest
+from ..metadata import EntryPoint, MetadataProblem, normalise
 from .plugin_guard import SlowImportWatch, stdout_to_stderr
 from .plugin_record import PluginRecord, Problem, describe, one_line
 
