@@ -170,10 +170,10 @@ class Engagement:
         decision = await self.agent.act(moment)
         turn = self._turn(decision)
         if decision.takes > 0:
-            work = _Tracked(self, "think", decision.takes, lambda work: self._land(decision), holds=True)
+            work = _Tracked(self, "think", decision.takes, lambda work: self._land(decision, turn), holds=True)
             self._thought = (work, decision, turn)
         else:
-            self._land(decision)
+            self._land(decision, turn)
 
     def _turn(self, decision: Decision) -> Turn:
         now = self.timeline.now
@@ -225,7 +225,7 @@ class Engagement:
 
     # -- what the agent does -------------------------------------------------------------------------------------------
 
-    def _land(self, decision: Decision) -> None:
+    def _land(self, decision: Decision, turn: Turn) -> None:
         """A decision takes effect."""
         self._thought = None
         if self._over:
@@ -243,6 +243,8 @@ class Engagement:
                 self._intervene(intervention)
         if calls:
             self.timeline.settle(lambda: self._call(calls))
+        if not self._over:
+            self.environment.turned(turn)
         self._consider()
 
     def _woken(self) -> None:
