@@ -1,7 +1,7 @@
 """The calendar benchmark: whether an agent learns whom it keeps a calendar for.
 
-The one rule: users are hidden behind what they choose. Organisations come from YAML, users from organisations, years from users,
-conflicts from years; what an agent sees of all that is a few lines a round.
+The one rule: users are hidden behind what they choose. Organisations come from YAML, users from organisations, years
+from users, conflicts from years; what an agent sees of all that is a few lines a round.
 
     from agentfw_plugins.calendar import Dataset
 
@@ -9,9 +9,9 @@ conflicts from years; what an agent sees of all that is a few lines a round.
     calendar = dataset.calendar(dataset.user("7-test-0-3"))
     calendar.rounds[0].answer
 
-The way through the files: sheet (YAML with lines) - attributes (what is visible of an event, and its line) - principles - schema -
-organisation - users - year - surface - rounds - verification - dataset; then environment, feedback, protocol, rules, learner,
-policies; then export, ics, command. docs/calendar.md tells the whole.
+The way through the files: sheet (YAML with lines) - attributes (what is visible of an event, and its line) - principles
+- schema - organisation - users - year - surface - rounds - verification - dataset; then environment, feedback,
+protocol, rules, learner, policies; then export, ics, command. docs/calendar.md tells the whole.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """What can be seen of an event: its attributes, their values, and the one line that says them.
 
-The one rule: everything that a user's principles look at is on the line. Nothing hidden about an *event* exists; what is hidden is
-what the user makes of it.
+The one rule: everything that a user's principles look at is on the line. Nothing hidden about an *event* exists; what
+is hidden is what the user makes of it.
 
 The line, which a person and a small model read alike:
 
-    B: Release review | start=10:15 min=60 by=report who=superior,report size=5 topic=delivery due=today place=room hold=fixed
+    B: Release review | start=10:15 min=60 by=report who=superior,report size=5 topic=delivery due=today place=room
 
-After the title come tags in this order, each `key=value` without spaces. The first six and `place` are always there; the others only
-where they say something, that is where their value isn't the neutral one:
+After the title come tags in this order, each `key=value` without spaces. The first six and `place` are always there;
+the others only where they say something, that is where their value isn't the neutral one:
 
     start    HH:MM                          topic    delivery steering people learning outreach admin social personal
     min      15..240, minutes               urgency  low high                  (neutral: normal)
@@ -18,7 +18,8 @@ where they say something, that is where their value isn't the neutral one:
                                             notice   today week                (neutral: planned)
                                             hold     fixed must optional       (neutral: none)
 
-Relations, as seen from the user on the organisation's chart: superior, report, peer; and from outside: client, partner, vendor.
+Relations, as seen from the user on the organisation's chart: superior, report, peer; and from outside: client, partner,
+vendor.
 """
 
 from __future__ import annotations
@@ -143,5 +144,7 @@ def parse_line(line: str) -> tuple[str, str, dict[str, str]]:
     letter, _, rest = line.partition(": ")
     title, _, shown = rest.rpartition(" | ")
     tags = dict(NEUTRAL)
-    tags.update(tag.split("=", 1) for tag in shown.split(" "))  # type: ignore[arg-type]
+    for tag in shown.split(" "):
+        key, _, value = tag.partition("=")
+        tags[key] = value
     return letter, title, {key: tags[key] for key in TAGS}

@@ -3,12 +3,14 @@
     agentfw data make calendar --out data --users 40 --seed 7
     agentfw data check calendar my_organisations
 
-The one rule: this module is imported for `agentfw data --help`, so everything heavy is imported by the command that needs it.
+The one rule: this module is imported for `agentfw data --help`, so everything heavy is imported by the command that
+needs it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -31,9 +33,13 @@ def make() -> None:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder to write to.")
 @click.option("--users", type=click.IntRange(3, 100_000), default=40, show_default=True, help="How many users.")
 @click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Where every choice comes from.")
-@click.option("--organisations", type=click.Path(), default="", help="A folder with YAML files, instead of the shipped.")
+@click.option(
+    "--organisations", type=click.Path(), default="", help="A folder with YAML files, instead of the shipped."
+)
 @click.option("--ics", multiple=True, metavar="USER", help="Also this user's year as .ics; `all` for everybody's.")
-@click.option("--parquet/--no-parquet", default=None, help="Parquet beside JSONL. Where neither is said: if pyarrow is there.")
+@click.option(
+    "--parquet/--no-parquet", default=None, help="Parquet beside JSONL. Where neither is said: if pyarrow is there."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON, and nothing else.")
 def make_calendar(
     out: Path, users: int, seed: int, organisations: str, ics: tuple[str, ...], parquet: bool | None, as_json: bool
@@ -56,7 +62,14 @@ def make_calendar(
             click.echo(f"\r{done} of {users} users", nl=done == users, err=True)
 
     manifest = make_data(
-        out, users=users, seed=seed, organisations=organisations, ics=ics, parquet=parquet, progress=progress
+        out,
+        users=users,
+        seed=seed,
+        organisations=organisations,
+        ics=ics,
+        parquet=parquet,
+        jobs=min(os.cpu_count() or 1, max(1, users // 8)),
+        progress=progress,
     )
     if as_json:
         click.echo(json.dumps(manifest, indent=2, ensure_ascii=False))
@@ -93,7 +106,13 @@ def check_calendar(organisations: Path, as_json: bool) -> None:
             calendar = dataset.calendar(dataset.user(name))
             rounds, rejected = rounds + len(calendar.rounds), rejected + sum(calendar.rejected.values())
         answer.append(
-            {"file": schema.file, "organisation": schema.archetype, "roles": count, "rounds": rounds, "rejected": rejected}
+            {
+                "file": schema.file,
+                "organisation": schema.archetype,
+                "roles": count,
+                "rounds": rounds,
+                "rejected": rejected,
+            }
         )
     if as_json:
         click.echo(json.dumps(answer, indent=2))

@@ -1,7 +1,7 @@
 """The users of the benchmark: organisations by split, five users each, one year for every episode.
 
-The one rule: a split is a set of organisations. No user, no colleague and no title of one organisation is in two splits, and
-everything follows from one seed by name, so any user can be made alone.
+The one rule: a split is a set of organisations. No user, no colleague and no title of one organisation is in two
+splits, and everything follows from one seed by name, so any user can be made alone.
 
     dataset = Dataset(seed=7)
     user = dataset.user("7-test-0-3")
@@ -88,7 +88,8 @@ class Dataset:
         )
 
     def calendar(self, user: User, *, year: int = 0, rounds: int = ROUNDS, conflicts: int = 5) -> Calendar:
-        """A year of a user: a second year of the same user has other meetings and conflicts, and the same principles."""
+        """A year of a user: a second year of the same user has other meetings and conflicts, and the same
+        principles."""
         if not 1 <= rounds <= ROUNDS or not 2 <= conflicts <= len(LETTERS):
             raise UsageError(
                 f"{rounds} rounds of {conflicts} events can't be made",
@@ -125,5 +126,6 @@ def _chosen(organisation: Organisation, seeds: Seeds, place: int) -> str:
         rows.append(people)
     generator.shuffle(rows)
     order = [people[turn] for turn in range(max(map(len, rows))) for people in rows if turn < len(people)]
-    # A small organisation has fewer people than users are asked for: then a person is there again, as another character.
+    # A small organisation has fewer people than users are asked for: then a person is there again, as another
+    # character.
     return order[place % len(order)]

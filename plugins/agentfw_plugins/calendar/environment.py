@@ -1,7 +1,7 @@
 """The environment `calendar`: a user's year of conflicts, one decision each, and feedback after every one.
 
-The one rule: the agent sees lines, and what the user says afterwards; never a weight. The true answer of a round is decided by the
-user's hidden principles alone.
+The one rule: the agent sees lines, and what the user says afterwards; never a weight. The true answer of a round is
+decided by the user's hidden principles alone.
 
     agentfw run calendar                                   # the linear policy on the ten held-out users
     agentfw run calendar --policy rules --set policy.rule=most_urgent
@@ -12,15 +12,16 @@ What an agent reads in a round (see attributes.py for the tags of a line):
     conflict: week 6, Tue 10:00, for Hana Weber (postdoc, research lab)
     also that day: 13:00 Journal club
     A: Catch-up on Ember | start=10:00 min=30 by=peer who=peer size=3 topic=delivery place=video
-    B: Thesis talk with Omar (draft due Friday) | start=09:45 min=45 by=self who=report size=2 topic=people due=week place=room
+    B: Thesis talk with Omar | start=09:45 min=45 by=self who=report size=2 topic=people place=room
     C: ...
 
 The feedback line is about the round before; the first round has none. A turn that brings no decision is followed by
 
     undecided: 3 more turns for this conflict.
 
-An agent has up to K turns a round; calls of a memory's tools are turns, and the round ends at its first `decide`. A decision that
-can't be understood, or none after K turns, makes the round wrong. Time is in hours since the year's first conflict.
+An agent has up to K turns a round; calls of a memory's tools are turns, and the round ends at its first `decide`. A
+decision that can't be understood, or none after K turns, makes the round wrong. Time is in hours since the year's first
+conflict.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
+from pydantic import Field
+
 from agentfw import Settings
 from agentfw.agent import Moment
 from agentfw.environment import Brief, Environment, World, action
@@ -39,7 +42,6 @@ from agentfw.episode import Intervention, Task, Turn
 from agentfw.errors import InterventionRefused
 from agentfw.seeds import Seeds
 from agentfw.timeline import Scheduled, Time
-from pydantic import Field
 
 from .attributes import LETTERS, clock, event_line
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
@@ -77,14 +79,15 @@ class CalendarSettings(Settings):
 
 
 class CalendarConflicts(Environment):
-    """You keep somebody's calendar. Now and then several events fall into the same hour and only one of them can be kept.
+    """You keep somebody's calendar. Now and then several events fall into the same hour and only one of them can be
+    kept.
 
-    Each event is one line: a letter, the title, and tags that say when it is, who organises it and who comes, how many they are,
-    what it is about, how urgent it is and whether something is due, where it takes place, whether it is part of a series, when it
-    was called, and whether it can be moved. Tags that would say nothing special are left out.
-    Decide which event this person would keep, and rank all events from the one they would keep first to the one they'd drop
-    first. Nobody tells you what they care about. After each decision they say which event they kept and one thing that mattered
-    to them; learn from it.
+    Each event is one line: a letter, the title, and tags that say when it is, who organises it and who comes, how many
+    they are, what it is about, how urgent it is and whether something is due, where it takes place, whether it is part
+    of a series, when it was called, and whether it can be moved. Tags that would say nothing special are left out.
+    Decide which event this person would keep, and rank all events from the one they would keep first to the one they'd
+    drop first. Nobody tells you what they care about. After each decision they say which event they kept and one thing
+    that mattered to them; learn from it.
     """
 
     headline = "error"

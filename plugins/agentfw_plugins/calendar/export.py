@@ -1,7 +1,8 @@
 """The data set on disk: users, regular events and conflict rounds of each split, as JSONL and Parquet.
 
-The one rule: one seed gives the same bytes. Every file is written whole under a new name and renamed, and MANIFEST.json, which comes
-last, says of each how many rows it has and its sha256, and how many rounds were rejected for what.
+The one rule: one seed gives the same bytes. Every file is written whole under a new name and renamed, and
+MANIFEST.json, which comes last, says of each how many rows it has and its sha256, and how many rounds were rejected for
+what.
 
     make_data(Path("data"), users=40, seed=7)
 
@@ -10,16 +11,18 @@ last, says of each how many rows it has and its sha256, and how many rounds were
     DIR/validation/...  DIR/test/...
     DIR/ics/7-test-0-3.ics
 
-`users.jsonl` holds the hidden weights and `rounds.jsonl` the true answers: it is data to train and to judge with, not to be shown to an
-agent.
+`users.jsonl` holds the hidden weights and `rounds.jsonl` the true answers: it is data to train and to judge with, not
+to be shown to an agent.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -43,8 +46,8 @@ Rows = list[dict[str, Any]]
 def organisations_for(users: int) -> tuple[int, dict[str, int]]:
     """How many users each organisation has, and how many organisations each split.
 
-    From 20 users on: five each, two organisations to test, a fifth of the others to validate. With fewer users the organisations
-    are smaller, so that every split still has one.
+    From 20 users on: five each, two organisations to test, a fifth of the others to validate. With fewer users the
+    organisations are smaller, so that every split still has one.
 
     >>> organisations_for(40)
     (5, {'train': 5, 'validation': 1, 'test': 2})
@@ -66,9 +69,11 @@ def make_data(
     organisations: str = "",
     ics: Sequence[str] = (),
     parquet: bool = True,
+    jobs: int = 1,
     progress: Callable[[str], object] = lambda text: None,
 ) -> dict[str, Any]:
-    """Write the data set; what comes back is the manifest. `ics` names users, or says "all"."""
+    """Write the data set; what comes back is the manifest. `ics` names users, or says "all"; `jobs` is a number of
+    processes."""
     table = _parquet() if parquet else None
     each, counts = organisations_for(users)
     dataset = Dataset(seed, schemas_of(organisations), each, counts)
@@ -82,16 +87,17 @@ def make_data(
         raise UsageError(f'there is no user "{unknown[0]}" in this data set', mend=f"the first is {known[0]}")
     rejected: Counter[str] = Counter()
     files: dict[str, dict[str, Any]] = {}
+    made = _made(dataset, [(name, name in chosen) for name in known], jobs)
     for split in SPLITS:
         rows: dict[str, Rows] = {"users": [], "events": [], "rounds": []}
         for name in wanted[split]:
-            calendar = dataset.calendar(dataset.user(name))
-            rejected += calendar.rejected
-            rows["users"].append(_user_row(calendar, split))
-            rows["events"] += [_event_row(name, event) for event in calendar.events]
-            rows["rounds"] += _round_rows(calendar)
-            if name in chosen:
-                _write(folder, f"ics/{name}.ics", ics_of(calendar), 1, files)
+            year = next(made)
+            rejected += year.rejected
+            rows["users"].append({"user": name, "split": split, **year.user})
+            rows["events"] += year.events
+            rows["rounds"] += year.rounds
+            if year.ics is not None:
+                _write(folder, f"ics/{name}.ics", year.ics, 1, files)
             progress(name)
         for kind, some in rows.items():
             _write(folder, f"{split}/{kind}.jsonl", _jsonl(some), len(some), files)
@@ -111,21 +117,51 @@ def make_data(
     return manifest
 
 
-def _user_row(calendar: Calendar, split: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Year:
+    """One user's rows: plain values, so that another process can make them."""
+
+    user: dict[str, Any]
+    events: Rows
+    rounds: Rows
+    rejected: Counter[str]
+    ics: bytes | None
+
+
+def _made(dataset: Dataset, wanted: Sequence[tuple[str, bool]], jobs: int) -> Iterator[_Year]:
+    """The years of these users, in this order, however many processes make them."""
+    if jobs == 1:
+        yield from (_year(dataset, one) for one in wanted)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(partial(_year, dataset), wanted, chunksize=max(1, min(8, len(wanted) // jobs)))
+
+
+def _year(dataset: Dataset, wanted: tuple[str, bool]) -> _Year:
+    name, with_ics = wanted
+    calendar = dataset.calendar(dataset.user(name))
+    return _Year(
+        _user_row(calendar),
+        [_event_row(name, event) for event in calendar.events],
+        _round_rows(calendar),
+        calendar.rejected,
+        ics_of(calendar) if with_ics else None,
+    )
+
+
+def _user_row(calendar: Calendar) -> dict[str, Any]:
     user = calendar.user
     company = user.organisation
     return {
-        "user": user.id,
-        "split": split,
         "name": user.name,
         "role": user.role.name,
         "title": user.role.title,
         "organisation": company.name,
         "archetype": company.schema.archetype,
         # As text: users have different principles, and a table has the same columns for everybody.
-        "weights": json.dumps(dict(user.weights)),
-        "chart": json.dumps({person.id: [person.name, person.role, person.boss] for person in company.people.values()}, ensure_ascii=False),
-        "contacts": json.dumps({person.id: [person.name, person.role, person.firm] for person in company.contacts.values()}, ensure_ascii=False),
+        "weights": _json(dict(user.weights)),
+        "chart": _json({person.id: [person.name, person.role, person.boss] for person in company.people.values()}),
+        "contacts": _json({person.id: [person.name, person.role, person.firm] for person in company.contacts.values()}),
         "rejected": sum(calendar.rejected.values()),
     }
 
@@ -159,8 +195,12 @@ def _round_rows(calendar: Calendar) -> Rows:
     return rows
 
 
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    return "".join(_json(row) + "\n" for row in rows).encode()
 
 
 def _write(folder: Path, name: str, data: bytes, rows: int, files: dict[str, dict[str, Any]]) -> None:

@@ -1,7 +1,7 @@
 """What a user says after a decision: the event they keep, and a reason in their own words.
 
-The one rule: the words name one thing that really spoke for the kept event, and say in which direction; never how much, and
-never everything.
+The one rule: the words name one thing that really spoke for the kept event, and say in which direction; never how much,
+and never everything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from .users import User
 
 __all__ = ["Feedback", "feedback_on"]
 
-_RIGHT = ("Yes, that one.", "Right.", "Exactly.", "Good, I'd have done the same.", "Thanks, just so.", "That's the one.")
+_RIGHT = (
+    "Yes, that one.",
+    "Right.",
+    "Exactly.",
+    "Good, I'd have done the same.",
+    "Thanks, just so.",
+    "That's the one.",
+)
 _WRONG = ("No, not that one.", "I'd have kept another.", "Sorry, no.", "That wasn't it.", "Not this time.", "No.")
 _NONE = ("I had to sort it out myself.", "You left me with all of them.", "Nobody decided, so I did.")
 

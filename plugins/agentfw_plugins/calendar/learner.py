@@ -1,14 +1,15 @@
 """Learning a user's preferences from their choices: a softmax choice model with a Gaussian over the weights.
 
-The one rule: it sees what any agent sees, the tags of each event and which one was kept; it knows no principle. A tag is a feature
-(`due=today`, `who=client`, `size=8+`), so whatever the hidden principles are, it has to find them among about fifty.
+The one rule: it sees what any agent sees, the tags of each event and which one was kept; it knows no principle. A tag
+is a feature (`due=today`, `who=client`, `size=8+`), so whatever the hidden principles are, it has to find them among
+about fifty.
 
     learner = ChoiceLearner(Prior.flat())
     learner.observe(matrix(tags), accepted)      # after each feedback
     learner.values(matrix(tags)).argmax()        # what to keep next
 
-After each feedback the weights are the maximum of the posterior over everything seen in the episode, by Newton's method: with
-so few rounds that is exact, takes under a millisecond, and depends on no learning rate and no order.
+After each feedback the weights are the maximum of the posterior over everything seen in the episode, by Newton's
+method: with so few rounds that is exact, takes under a millisecond, and depends on no learning rate and no order.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
     """One row of zeros and ones for each event."""
     rows = np.zeros((len(tags), len(FEATURES)))
     for row, event in zip(rows, tags, strict=True):
-        names = [f"{tag}={event[tag]}" for tag in ("by", "topic", "urgency", "due", "place", "series", "notice", "hold")]
+        names = [
+            f"{tag}={event[tag]}" for tag in ("by", "topic", "urgency", "due", "place", "series", "notice", "hold")
+        ]
         names += [f"who={relation}" for relation in event["who"].split(",")]
         names.append(f"size={_bin(_SIZES, event['size'])}")
         names.append(f"min={_bin(_MINUTES, event['min'])}")
@@ -170,7 +173,8 @@ def fit_prior(
 ) -> Prior:
     """What users are like, from their choices alone: empirical Bayes by expectation and maximisation.
 
-    `users` are (role, choices) of *training* users. A role's mean is drawn to everybody's as if `pull` average users were in it.
+    `users` are (role, choices) of *training* users. A role's mean is drawn to everybody's as if `pull` average users
+    were in it.
     """
     prior = Prior.flat()
     known: dict[int, Floats] = {}

@@ -1,7 +1,7 @@
 """One synthetic organisation: its people, who reports to whom, and who calls from outside.
 
-The one rule: relations are read off the chart, never stored with an event, so an attendee can't be somebody's report in one
-place and their peer in another.
+The one rule: relations are read off the chart, never stored with an event, so an attendee can't be somebody's report in
+one place and their peer in another.
 
     >>> from agentfw.seeds import Seeds
     >>> from agentfw_plugins.calendar.schema import shipped_schemas

@@ -1,13 +1,15 @@
-"""Two policies for the calendar that are programs: `rules`, and `linear`, the honest reference without a language model.
+"""Two policies for the calendar that are programs: `rules`, and `linear`, the honest reference without a language
+model.
 
-The one rule: they are engaged like any other policy and learn only from what an episode shows them, the tags of the events and
-which of them the user kept.
+The one rule: they are engaged like any other policy and learn only from what an episode shows them, the tags of the
+events and which of them the user kept.
 
     agentfw run calendar --policy linear
     agentfw run calendar --policy rules --set policy.rule=most_senior
 
-What `linear` expects of a user before the first round (settings.prior = "fitted") was fitted on the choices of 200 *training* users;
-`python tests/benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it expects nothing.
+What `linear` expects of a user before the first round (settings.prior = "fitted") was fitted on the choices of 200
+*training* users; `python tests/benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it
+expects nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
+
 from agentfw import Settings
 from agentfw.agent import Moment
 from agentfw.episode import Intervention, Observation
 from agentfw.errors import UnknownNameError
 from agentfw.policy import Generation, Policy, Request
-from pydantic import Field
 
 from .learner import ChoiceLearner, Prior, matrix
 from .rules import RULES

@@ -6,8 +6,8 @@ The one rule: a trigger sees the tags and nothing else, so whatever decides a ro
     >>> due_today.triggers({"due": "today"}), due_today.triggers({"due": "week"})
     (True, False)
 
-In YAML, `when` is a table of conditions that must all hold: `due: today`, `hold: [fixed, must]`, `who: client` (somebody like that comes),
-`size: 2`, `minutes: {at_least: 90}`. Keys are those of the line, with `minutes` for `min`.
+In YAML, `when` is a table of conditions that must all hold: `due: today`, `hold: [fixed, must]`, `who: client`
+(somebody like that comes), `size: 2`, `minutes: {at_least: 90}`. Keys are those of the line, with `minutes` for `min`.
 """
 
 from __future__ import annotations

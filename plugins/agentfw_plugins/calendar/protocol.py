@@ -1,7 +1,7 @@
 """The figures of the protocol, as pure functions: error rates, rank distance, error reduction, returns.
 
-The one rule: they are the paper's definitions on plain numbers, nothing more, so that an environment, a benchmark and a trainer
-can't come to differ in them.
+The one rule: they are the paper's definitions on plain numbers, nothing more, so that an environment, a benchmark and a
+trainer can't come to differ in them.
 
     >>> rank_distance("B", ["C", "B", "A"], 3), error_reduction([1, 1, 0, 1, 0, 0, 0, 1])
     (0.5, 0.5)
@@ -13,7 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["CHECKPOINTS", "average_errors", "discounted_return", "error_reduction", "quarters", "rank_distance", "returns_to_go"]
+__all__ = [
+    "CHECKPOINTS",
+    "average_errors",
+    "discounted_return",
+    "error_reduction",
+    "quarters",
+    "rank_distance",
+    "returns_to_go",
+]
 
 CHECKPOINTS = (1, 25, 50, 75, 104)
 

@@ -1,13 +1,16 @@
 """Conflict rounds: regular events of the year, and what competes with them for the same hour.
 
-The one rule: the true answer is the event with the greatest total weight under the user's hidden principles, ahead of every other
-by a margin. How a round came about (its case, its conflict reasons) decides which events are in it and never which is right.
+The one rule: the true answer is the event with the greatest total weight under the user's hidden principles, ahead of
+every other by a margin. How a round came about (its case, its conflict reasons) decides which events are in it and
+never which is right.
 
-For each round an anchor is drawn from the week's regular events and labelled accepted or declined by the role's ratio. Competitors
-come from pairing a principle, drawn in proportion to its weight, with a conflict reason or a meeting that triggers it.
+For each round an anchor is drawn from the week's regular events and labelled accepted or declined by the role's ratio.
+Competitors come from pairing a principle, drawn in proportion to its weight, with a conflict reason or a meeting that
+triggers it.
 
     case A   the anchor is accepted: it is set against competitors that are worth less
-    case B   the anchor is declined: one competitor that a strong principle speaks for is accepted, the others are worth less than it
+    case B   the anchor is declined: one competitor that a strong principle speaks for is accepted, the others are worth
+    less than it
 
 Every round is verified (verification.py) before it is kept; what fails is counted by reason and drawn again.
 """
@@ -19,17 +22,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
+from typing import TypeVar
 
 from agentfw.errors import SettingsError
 
 from .attributes import LETTERS, Event, tags_of
 from .schema import Meeting, Reason
-from .surface import Maker
+from .surface import Maker, one_of
 from .users import Appraisal, User
 from .verification import verify
 from .year import WEEKS, Series
 
 __all__ = ["PER_WEEK", "ROUNDS", "Difficulty", "Round", "RoundMaker"]
+
+Some = TypeVar("Some")
 
 PER_WEEK = 2
 ROUNDS = WEEKS * PER_WEEK
@@ -140,7 +146,7 @@ class RoundMaker:
         """One round that may do, or None where what was drawn doesn't allow the label."""
         kept = replace(anchor, id=f"r{number}-0")
         if self.reasons_for_regular and self.random.random() < self.difficulty.touched:
-            self.maker.apply(self.random.choice(self.reasons_for_regular), kept)
+            self.maker.apply(self._one_of(self.reasons_for_regular), kept)
         margin = self.difficulty.margin
         budget = self.difficulty.pool * conflicts
         winner = kept if accepts else self._winner(kept, budget)
@@ -188,35 +194,36 @@ class RoundMaker:
         """An event in the anchor's hour, out of a principle paired with what triggers it."""
         while True:
             (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
-            cause = self.random.choice(self._pairs[principle])
+            cause = self._one_of(self._pairs[principle])
             meeting = cause if isinstance(cause, Meeting) else self._template(anchor)
             self._made += 1
             event = self.maker.event(meeting, f"c{self._made}", anchor.day, anchor.start)
             if meeting.cadence == "none":
-                event.notice = self.random.choice(("planned", "planned", "week"))
+                event.notice = self._one_of(("planned", "planned", "week"))
             elif self.random.random() < 0.5:
                 event.series = "none"  # an extra date of something that else is regular
             if isinstance(cause, Reason) and not self.maker.apply(cause, event):
                 continue
             for _ in range(2):
                 if self.random.random() < self.difficulty.second:
-                    self.maker.apply(self.random.choice(self.reasons), event)
+                    self.maker.apply(self._one_of(self.reasons), event)
             if self._fits_in(anchor, event):
                 return event
 
     def _template(self, anchor: Event) -> Meeting:
         others = [meeting for meeting in self.regular if meeting.name != anchor.template]
         if others and self.random.random() < self.difficulty.regular:
-            return self.random.choice(others)
-        return self.random.choice(self.occasions)
+            return self._one_of(others)
+        return self._one_of(self.occasions)
 
     def _fits_in(self, anchor: Event, event: Event) -> bool:
-        """Start about when the anchor does, so that all events of the round share its second quarter of an hour at least."""
+        """Start about when the anchor does, so that all events of the round share its second quarter of an hour at
+        least."""
         shared = anchor.start + (15 if anchor.minutes > 15 else 0)
         offsets = [offset for offset in (-30, -15, 0, 0, 0, 15) if self._shares(anchor.start + offset, event, shared)]
         if not offsets:
             return False
-        event.start = anchor.start + self.random.choice(offsets)
+        event.start = anchor.start + self._one_of(offsets)
         return True
 
     @staticmethod
@@ -245,6 +252,9 @@ class RoundMaker:
 
     def _justified(self, event: Event) -> bool:
         return any(self.user.weights[name] >= _STRONG for name in self._triggered(event))
+
+    def _one_of(self, choices: Sequence[Some]) -> Some:
+        return one_of(choices, self.random)
 
     def _tags(self, event: Event) -> dict[str, str]:
         return tags_of(event, self.user.person, self.user.relations)

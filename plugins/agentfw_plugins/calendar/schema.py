@@ -1,7 +1,7 @@
 """An organisation's schema, read from YAML: its roles, their meetings M(r), principles P(r) and conflict reasons C(r).
 
-The one rule: what loads can be generated. Whatever would fail later (a principle that nobody knows, a pattern that asks for reports
-where nobody reports, more meetings than a week holds) is refused here, with file, line and reason.
+The one rule: what loads can be generated. Whatever would fail later (a principle that nobody knows, a pattern that asks
+for reports where nobody reports, more meetings than a week holds) is refused here, with file, line and reason.
 
     schema = load_schema(Path("bakery.yaml"))
     schema.roles["baker"].principles      # {"due_today": 4, "vendor": -2, ...}
@@ -146,7 +146,9 @@ def load_schema(path: Path) -> Schema:
     outsiders = _outsiders(table["outsiders"])
     reasons = {name: _reason(name, value) for name, value in table["reasons"].entries()}
     chart = _chart(table["roles"])
-    occasions = tuple(_meeting(item, "occasion", index, outsiders) for index, item in enumerate(table["occasions"].items(least=3)))
+    occasions = tuple(
+        _meeting(item, "occasion", index, outsiders) for index, item in enumerate(table["occasions"].items(least=3))
+    )
     roles = {
         name: _role(name, value, chart, principles, reasons, outsiders) for name, value in table["roles"].entries()
     }
@@ -222,7 +224,9 @@ def _reason(name: str, sheet: Sheet) -> Reason:
     allowed = {*adds, only} - {""}
     for item in table["notes"].items():
         _check_slots(item, {"project", *allowed})
-    topics = tuple(item.one_of(CHOICES["topic"]) for item in table["topics"].items(least=1)) if "topics" in table else _WORK
+    topics = (
+        tuple(item.one_of(CHOICES["topic"]) for item in table["topics"].items(least=1)) if "topics" in table else _WORK
+    )
     if "personal" in topics and (adds or only):
         raise table["topics"].error("nobody else comes to a personal appointment, so add and only can't apply to it")
     return Reason(name, sets, adds, only, longer, notes, topics)
@@ -333,7 +337,8 @@ def _reach(name: str, chart: Mapping[str, str]) -> set[str]:
 def _meeting(
     sheet: Sheet, owner: str, index: int, outsiders: Mapping[str, Outsiders], reach: set[str] | None = None
 ) -> Meeting:
-    """One template. `reach` is given for a role's regular meetings, which must be possible for it; occasions may not be."""
+    """One template. `reach` is given for a role's regular meetings, which must be possible for it; occasions may not
+    be."""
     regular = reach is not None
     required = ("titles", "topic", "minutes", "by", "who", "place")
     table = sheet.table((*required, "cadence") if regular else required, ("hold", "soft"))
@@ -346,9 +351,7 @@ def _meeting(
     for item in table["titles"].items():
         given = {by, *(name for name, (least, _) in who.items() if least)} - {"self"}
         _check_slots(item, {"project", *given} | ({"person"} if given else set()))
-    minutes = {
-        _minutes(value, key): value.number(0, 1000) for key, value in table["minutes"].entries()
-    }
+    minutes = {_minutes(value, key): value.number(0, 1000) for key, value in table["minutes"].entries()}
     place = {name: value.number(0, 1000) for name, value in table["place"].table(optional=CHOICES["place"]).items()}
     for key, shares in (("minutes", minutes), ("place", place)):
         if not sum(shares.values()) > 0:
@@ -387,7 +390,11 @@ def _check_slots(sheet: Sheet, allowed: set[str]) -> None:
         raise sheet.error(f'"{text}" has a stray brace: {error}') from None
     for slot in slots:
         if slot not in allowed:
-            hint = f"there is: {', '.join(sorted(allowed))}" if slot in SLOTS else "only names of relations can stand there"
+            hint = (
+                f"there is: {', '.join(sorted(allowed))}"
+                if slot in SLOTS
+                else "only names of relations can stand there"
+            )
             raise sheet.error(f"{{{slot}}} can't be filled in here; {hint}")
     if "|" in text or "\n" in text:
         raise sheet.error('must stand on one line and have no "|"; events are lines with a bar in them')

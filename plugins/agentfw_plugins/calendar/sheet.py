@@ -1,7 +1,8 @@
 """YAML that remembers its lines: every value can say where it stands, so every complaint can too.
 
-The one rule: a complaint names the file, the line and the reason. Nothing is read leniently; an unknown key is an error with
-the nearest right one, and a key that is written twice is an error too (plain YAML would drop the first without a word).
+The one rule: a complaint names the file, the line and the reason. Nothing is read leniently; an unknown key is an error
+with the nearest right one, and a key that is written twice is an error too (plain YAML would drop the first without a
+word).
 
     >>> sheet = read_text("a: 1\\nb: [x, y]", "small.yaml")
     >>> table = sheet.table(required=("a", "b"))
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from agentfw.errors import SettingsError, nearest
 
 __all__ = ["Sheet", "read_file", "read_text"]
@@ -178,9 +180,7 @@ def read_file(path: Path) -> Sheet:
         raise SettingsError(f"can't read {path}: {error.strerror or error}", mend="give a YAML file") from None
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise SettingsError(
-            f"{path.name}, line {line}: this is no UTF-8 text", mend="save the file as UTF-8"
-        ) from None
+        raise SettingsError(f"{path.name}, line {line}: this is no UTF-8 text", mend="save the file as UTF-8") from None
 
 
 def _refuse_cycles(node: Any, file: str, above: list[Any]) -> None:

@@ -1,7 +1,8 @@
 """A user: a person in a role, with principles of their own.
 
-The one rule: knowing the role is not knowing the user. Everybody starts from the role's weighted principles; then each weight is
-drawn anew around the role's, some change their sign, some are dropped, and some that the role doesn't have are added.
+The one rule: knowing the role is not knowing the user. Everybody starts from the role's weighted principles; then each
+weight is drawn anew around the role's, some change their sign, some are dropped, and some that the role doesn't have
+are added.
 
     user = make_user(organisation, "postdoc-2", seeds, "7-test-0-1")
     user.weights      # {"due_today": 5, "partner": -2, ...}: hidden from every agent
@@ -99,9 +100,13 @@ class Appraisal:
         return total
 
 
-def make_user(organisation: Organisation, person: str, seeds: Seeds, identity: str, temper: Temper | None = None) -> User:
+def make_user(
+    organisation: Organisation, person: str, seeds: Seeds, identity: str, temper: Temper | None = None
+) -> User:
     role = organisation.schema.roles[organisation.people[person].role]
-    weights = _weights(role.principles, list(organisation.schema.principles), seeds.random("weights"), temper or Temper())
+    weights = _weights(
+        role.principles, list(organisation.schema.principles), seeds.random("weights"), temper or Temper()
+    )
     known = organisation.schema.principles
     held = {name: known[name] for name in weights}
     return User(identity, person, organisation, weights, organisation.relations(person), held)

@@ -1,7 +1,7 @@
 """The five points that every conflict round must pass before it is kept.
 
-The one rule: nothing of the generator is trusted. Relations are read off the chart again, tags and values are computed again, and
-a round that fails is rejected with the point that it failed; none is repaired.
+The one rule: nothing of the generator is trusted. Relations are read off the chart again, tags and values are computed
+again, and a round that fails is rejected with the point that it failed; none is repaired.
 
     role_realism     topics, cadences and durations are those of the role's own schema
     organisation     who attends is on the chart or among the contacts, and stands to the user as the line says
@@ -98,9 +98,12 @@ def _organisation(shown: Round, user: User) -> Iterator[str]:
         for person in people:
             inside = person in company.people
             relations[person] = (
-                company.contacts[person].role if not inside
-                else "superior" if person in chain
-                else "report" if user.person in company.chain(person)
+                company.contacts[person].role
+                if not inside
+                else "superior"
+                if person in chain
+                else "report"
+                if user.person in company.chain(person)
                 else "peer"
             )
         if tags_of(event, user.person, relations) != tags:
@@ -169,7 +172,8 @@ def _speaks_for(tags: dict[str, str], kept: dict[str, str], user: User) -> bool:
 
 def _alignment(shown: Round, user: User, margin: int) -> Iterator[str]:
     values = [
-        sum(weight for name, weight in user.weights.items() if user.principles[name].triggers(tags)) for tags in shown.tags
+        sum(weight for name, weight in user.weights.items() if user.principles[name].triggers(tags))
+        for tags in shown.tags
     ]
     best = values[shown.accepted]
     others = [value for place, value in enumerate(values) if place != shown.accepted]

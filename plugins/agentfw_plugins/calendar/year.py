@@ -1,7 +1,7 @@
 """A user's year of regular events: 52 weeks, no two of them at the same time.
 
-The one rule: a series keeps its weekday, time, people and title all year, as people's series do; only single dates run over or end
-early by a quarter of an hour.
+The one rule: a series keeps its weekday, time, people and title all year, as people's series do; only single dates run
+over or end early by a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
     possible = [meeting for meeting in user.role.meetings if maker.possible(meeting)]
     if sum(meeting.cadence == "weekly" for meeting in possible) < 2:
         raise SettingsError(
-            f"{user.organisation.schema.file}: a {user.role.title} of {user.organisation.name} has fewer than two weekly "
-            "meetings with the people that there are",
+            f"{user.organisation.schema.file}: a {user.role.title} of {user.organisation.name} has fewer than two "
+            "weekly meetings with the people that there are",
             mend="give the roles that they meet more people, or the role meetings with others",
         )
     taken: list[list[tuple[int, int]]] = [[] for _ in range(WEEKS * 5)]
@@ -69,11 +69,10 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
 def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], generator: Random) -> Series:
     """A place in the week that is free on all its dates; soft wishes are kept where they can be."""
     interval = CADENCES[meeting.cadence]
-    options = []
-    for weekday in range(5):
-        for start in range(_OPENS, _CLOSES - event.minutes + 1, 30):
-            options.append((_wishes(meeting, start), generator.random(), weekday, start))
-    options.sort()
+    starts = range(_OPENS, _CLOSES - event.minutes + 1, 30)
+    options = sorted(
+        (_wishes(meeting, start), generator.random(), weekday, start) for weekday in range(5) for start in starts
+    )
     offsets = list(range(interval))
     generator.shuffle(offsets)
     gap = _STEP if "no_back_to_back" in meeting.soft else 0

@@ -1,21 +1,25 @@
 """The four rewards of a calendar round: format, decision, ranking, and use of the memory.
 
-The one rule: each is a number of a round between 0 and 1, read from the record alone. Their weights, the curriculum among them, are the
-run's business:
+The one rule: each is a number of a round between 0 and 1, read from the record alone. Their weights, the curriculum
+among them, are the run's business:
 
-    rewards = [{ name = "calendar_ranking", weight = "round:0->0.5" }, { name = "calendar_hub", weight = "round:0.5->0" }]
+    [[rewards]]
+    name = "calendar_hub"
+    weight = "round:0.5->0"
 
-Format weight and decision weight are hyperparameters whose values the paper doesn't give; the shipped spec takes 1 for both.
+Format weight and decision weight are hyperparameters whose values the paper doesn't give; the shipped spec takes 1 for
+both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from agentfw import Settings
 from agentfw.episode import Episode
 from agentfw.scores import RewardModel, Score, Track
-from pydantic import Field
 
 __all__ = ["CalendarDecision", "CalendarFormat", "CalendarHub", "CalendarHubSettings", "CalendarRanking"]
 
