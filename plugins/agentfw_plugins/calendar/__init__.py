@@ -16,13 +16,17 @@ protocol, rules, learner, policies; then export, ics, command. docs/calendar.md 
 
 from __future__ import annotations
 
-from .attributes import Event, event_line, parse_line
-from .dataset import SPLITS, Calendar, Dataset, schemas_of
-from .protocol import error_reduction, rank_distance, returns_to_go
-from .rounds import ROUNDS, Difficulty, Round
-from .schema import Schema, load_folder, load_schema, shipped_schemas
-from .users import Temper, User
-from .verification import POINTS, Problem, verify
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .attributes import Event, event_line, parse_line
+    from .dataset import SPLITS, Calendar, Dataset, schemas_of
+    from .protocol import error_reduction, rank_distance, returns_to_go
+    from .rounds import ROUNDS, Difficulty, Round
+    from .schema import Schema, load_folder, load_schema, shipped_schemas
+    from .users import Temper, User
+    from .verification import POINTS, Problem, verify
 
 __all__ = [
     "POINTS",
@@ -48,3 +52,23 @@ __all__ = [
     "shipped_schemas",
     "verify",
 ]
+
+# Imported when first used: `agentfw data --help` comes through here and needs none of it.
+_HOMES = {
+    "attributes": ("Event", "event_line", "parse_line"),
+    "dataset": ("SPLITS", "Calendar", "Dataset", "schemas_of"),
+    "protocol": ("error_reduction", "rank_distance", "returns_to_go"),
+    "rounds": ("ROUNDS", "Difficulty", "Round"),
+    "schema": ("Schema", "load_folder", "load_schema", "shipped_schemas"),
+    "users": ("Temper", "User"),
+    "verification": ("POINTS", "Problem", "verify"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

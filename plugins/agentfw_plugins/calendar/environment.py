@@ -127,7 +127,7 @@ class CalendarConflicts(Environment):
         self._distances: list[float] = []
         self._invalid = 0
         self._number = 0
-        self._is_open = self._has_closed = False
+        self._is_open = self._decided = False
         self._turns = 0
         self._next: Scheduled | None = None
         self._feedback: tuple[dict[str, Any], str] | None = None
@@ -163,19 +163,20 @@ class CalendarConflicts(Environment):
             raise
 
     def turned(self, turn: Turn) -> None:
-        if self._has_closed:
-            self._has_closed = False  # this was the turn that decided
+        decided, self._decided = self._decided, False
+        if not self._is_open:
+            # What is still to come of this turn, an answer or a refusal, comes together with the next conflict: so
+            # nobody is asked in between about nothing.
+            if len(turn.calls) > decided:
+                self._open_now()
             return
         self._turns += 1
-        if not self._is_open:
-            # Between two conflicts an agent may look something up, but it can't hold the next one up for ever.
-            if self._turns >= self.settings.turns and self._next is not None:
-                self.world.cancel(self._next)
-                self._open()
-        elif self._turns >= self.settings.turns:
+        left = self.settings.turns - self._turns
+        if left == 0:
             self._close(None, [], False)
+            if turn.calls:
+                self._open_now()
         elif not turn.calls:
-            left = self.settings.turns - self._turns
             words = f"undecided: {left} more turn{'s' if left > 1 else ''} for this conflict."
             failures = "".join(f" ({failure})" for failure in turn.failures[:1])
             self.world.observe("undecided", {"round": self._number, "turns_left": left}, text=words + failures)
@@ -191,11 +192,9 @@ class CalendarConflicts(Environment):
         if self._is_open:
             # An agent that thought beyond the hour has missed it.
             self._close(None, [], False)
-            return
-        self._next = None
         self._number += 1
         self._turns = 0
-        self._is_open, self._has_closed = True, False
+        self._is_open, self._decided = True, False
         self.world.round(self._number, of=self.settings.rounds)
         if self._feedback is not None:
             self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
@@ -203,14 +202,17 @@ class CalendarConflicts(Environment):
         data, text = self._conflict()
         self.world.observe("conflict", data, text=text)
         following = self._time_of(self._number + 1)
-        if following is not None:
-            self._next = self.world.at(max(following, self.world.now), self._open)
+        self._next = None if following is None else self.world.at(max(following, self.world.now), self._open)
+
+    def _open_now(self) -> None:
+        if self._next is not None:
+            self.world.cancel(self._next)
+            self._open()
 
     def _close(self, letter: str | None, ranking: list[str], complete: bool) -> None:
         """The round is over: what came of it, and when the next one comes."""
         shown = self._shown
-        self._is_open, self._has_closed = False, True
-        self._turns = 0
+        self._is_open, self._decided = False, letter is not None
         right = letter == shown.answer
         distance = rank_distance(shown.answer, ranking, len(shown.events))
         self._errors.append(float(not right))
@@ -224,12 +226,6 @@ class CalendarConflicts(Environment):
         if self._number == self.settings.rounds:
             self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
             self.world.finish(**self.outcome())
-        elif self._next is None or self.world.now >= self._due():
-            self._next = self.world.after(0, self._open)
-
-    def _due(self) -> Time:
-        following = self._time_of(self._number + 1)
-        return self.world.now if following is None else following
 
     def _time_of(self, number: int) -> Time | None:
         """When a conflict comes, in hours since the first; None after the last."""

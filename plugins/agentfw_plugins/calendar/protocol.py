@@ -45,7 +45,7 @@ def quarters(errors: Sequence[float]) -> list[float]:
     middle = errors[size : len(errors) - size]
     half = len(middle) // 2
     parts = (errors[:size], middle[:half], middle[half:], errors[-size:])
-    return [sum(part) / len(part) if part else 0.0 for part in parts]
+    return [sum(part) / len(part) if len(part) else 0.0 for part in parts]
 
 
 def error_reduction(errors: Sequence[float]) -> float:

@@ -136,9 +136,11 @@ class RoundMaker:
             if problem is None:
                 return drawn
             self.rejected[problem.kind] += 1
-        raise SettingsError(
-            f"{self.user.organisation.schema.file}: no conflict round can be made for a {self.user.role.title} in week "
-            f"{week + 1} ({_TRIES} tries)",
+        raise self._impossible(f"no conflict round can be made in week {week + 1}")
+
+    def _impossible(self, what: str) -> SettingsError:
+        return SettingsError(
+            f"{self.user.organisation.schema.file}: {what} for a {self.user.role.title} ({_TRIES} tries)",
             mend="give the role more conflict reasons or occasions that its principles react to",
         )
 
@@ -192,10 +194,10 @@ class RoundMaker:
 
     def _competitor(self, anchor: Event) -> Event:
         """An event in the anchor's hour, out of a principle paired with what triggers it."""
-        while True:
+        for _ in range(_TRIES):
             (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
             cause = self._one_of(self._pairs[principle])
-            meeting = cause if isinstance(cause, Meeting) else self._template(anchor)
+            meeting = cause if isinstance(cause, Meeting) else self._template(anchor, cause)
             self._made += 1
             event = self.maker.event(meeting, f"c{self._made}", anchor.day, anchor.start)
             if meeting.cadence == "none":
@@ -209,12 +211,16 @@ class RoundMaker:
                     self.maker.apply(self._one_of(self.reasons), event)
             if self._fits_in(anchor, event):
                 return event
+        raise self._impossible(f"nothing can compete with {anchor.title}")
 
-    def _template(self, anchor: Event) -> Meeting:
-        others = [meeting for meeting in self.regular if meeting.name != anchor.template]
-        if others and self.random.random() < self.difficulty.regular:
+    def _template(self, anchor: Event, reason: Reason) -> Meeting:
+        """Something that the reason can be said of: now and then another regular meeting, else an occasion."""
+        regular = [meeting for meeting in self.regular if meeting.topic in reason.topics]
+        others = [meeting for meeting in regular if meeting.name != anchor.template]
+        occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
+        if others and (not occasions or self.random.random() < self.difficulty.regular):
             return self._one_of(others)
-        return self._one_of(self.occasions)
+        return self._one_of(occasions or regular)
 
     def _fits_in(self, anchor: Event, event: Event) -> bool:
         """Start about when the anchor does, so that all events of the round share its second quarter of an hour at
@@ -233,17 +239,22 @@ class RoundMaker:
     def _pairings(self) -> dict[str, list[Meeting | Reason]]:
         """For each of the user's principles, what can make an event trigger it: reasons and occasions."""
         found: dict[str, list[Meeting | Reason]] = {name: [] for name in self.user.weights}
-        plain = [meeting for meeting in self.occasions if meeting.topic != "personal"]
         for reason in self.reasons:
-            event = self.maker.event(plain[0], "", 0, 0)
+            fitting = [meeting for meeting in (*self.occasions, *self.regular) if meeting.topic in reason.topics]
+            if not fitting:
+                continue
+            event = self.maker.event(fitting[0], "", 0, 0)
             before = self._triggered(event)
             if self.maker.apply(reason, event):
                 for name in self._triggered(event):
                     if name not in before:
                         found[name].append(reason)
         for meeting in [*self.occasions, *self.regular]:
-            for name in self._triggered(self.maker.event(meeting, "", 0, 0)):
-                found[name].append(meeting)
+            # What a meeting triggers may depend on how many happen to come; a few draws show it.
+            draws = [self._triggered(self.maker.event(meeting, "", 0, 0)) for _ in range(3)]
+            for name in found:
+                if any(name in triggered for triggered in draws):
+                    found[name].append(meeting)
         return {name: causes for name, causes in found.items() if causes}
 
     def _triggered(self, event: Event) -> list[str]:

@@ -347,7 +347,7 @@ def _meeting(
     if reach is not None:
         for relation, value in [(by, table["by"]), *((name, table["who"]) for name in who)]:
             if relation != "self" and relation not in reach:
-                raise value.error(f"a {owner} has no {relation} on this chart")
+                raise value.error(f'nobody in the role "{owner}" has a {relation} on this chart')
     for item in table["titles"].items():
         given = {by, *(name for name, (least, _) in who.items() if least)} - {"self"}
         _check_slots(item, {"project", *given} | ({"person"} if given else set()))
