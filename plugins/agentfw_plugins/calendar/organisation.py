@@ -5,7 +5,7 @@ one place and their peer in another.
 
     >>> from agentfw.seeds import Seeds
     >>> from agentfw_plugins.calendar.schema import shipped_schemas
-    >>> lab = Organisation.make(shipped_schemas()[3], Seeds(7))
+    >>> lab = Organisation.make(shipped_schemas()[2], Seeds(7))
     >>> postdoc = next(person for person in lab.people.values() if person.role == "postdoc")
     >>> lab.relations(postdoc.id)[postdoc.boss]
     'superior'

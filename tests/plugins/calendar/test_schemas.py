@@ -255,3 +255,12 @@ def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
     except SettingsError as error:
         message = error.message
     assert message.startswith("any.yaml, line ")
+
+
+def test_the_example_in_the_docs_works(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "calendar.md").read_text("utf-8")
+    example = re.search(r"```yaml\n(.*?)```", text, re.S)
+    assert example is not None
+    (tmp_path / "bakery.yaml").write_text(example[1], "utf-8")
+    dataset = Dataset(1, load_folder(tmp_path), 1)
+    assert len(dataset.calendar(dataset.user("1-test-0-0"), rounds=20).rounds) == 20
