@@ -147,7 +147,7 @@ def load_schema(path: Path) -> Schema:
     reasons = {name: _reason(name, value) for name, value in table["reasons"].entries()}
     chart = _chart(table["roles"])
     occasions = tuple(
-        _meeting(item, "occasion", index, outsiders) for index, item in enumerate(table["occasions"].items(least=3))
+        _meeting(item, "occasion", index, outsiders) for index, item in enumerate(table["occasions"].items(least=6))
     )
     roles = {
         name: _role(name, value, chart, principles, reasons, outsiders) for name, value in table["roles"].entries()
@@ -309,8 +309,8 @@ def _weights(sheet: Sheet, principles: Mapping[str, Principle]) -> dict[str, int
             raise value.error("a weight of 0 says nothing; leave the principle out")
     if len(weights) < 4:
         raise sheet.error(f"must have at least 4 principles (it has {len(weights)})")
-    if max(weights.values()) <= 0:
-        raise sheet.error("at least one weight must be above 0; else nothing is ever worth keeping")
+    if sum(weight > 0 for weight in weights.values()) < 2:
+        raise sheet.error("at least two weights must be above 0; else there is never anything to weigh")
     return weights
 
 

@@ -130,8 +130,9 @@ def _weights(role: Mapping[str, int], known: list[str], generator: Random, tempe
     others = [name for name in known if name not in role]
     for name in generator.sample(others, min(len(others), generator.randint(*temper.adds))):
         weights[name] = generator.choice(temper.strengths)
-    if max(weights.values()) <= 0:
-        # Somebody who values nothing keeps nothing; the role's main principle holds for them after all.
-        main = max(role, key=lambda name: role[name])
-        weights[main] = role[main]
+    # Somebody who values one thing only never has anything to weigh: then what the role values most holds for them too.
+    for name in sorted(role, key=lambda name: -role[name]):
+        if sum(weight > 0 for weight in weights.values()) >= 2:
+            break
+        weights[name] = role[name]
     return {name: weights[name] for name in known if name in weights}

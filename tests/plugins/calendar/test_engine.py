@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import UnknownNameError, UsageError
-from agentfw_plugins.calendar import ROUNDS, Calendar, Dataset, Difficulty, Temper
+from agentfw_plugins.calendar import ROUNDS, Calendar, Dataset, Difficulty, Temper, schemas_of
 from agentfw_plugins.calendar.attributes import LETTERS
 from agentfw_plugins.calendar.organisation import Organisation
 from agentfw_plugins.calendar.users import Appraisal
@@ -247,3 +248,18 @@ def test_knowing_the_role_is_not_knowing_the_user(calendars: list[Calendar]) -> 
             values = [sum(weight for name, weight in role.items() if known[name].triggers(tags)) for tags in shown.tags]
             errors.append(float(np.argmax(values) != shown.accepted))
     assert 0.35 < np.mean(errors) < 0.65
+
+
+def test_everybody_values_at_least_two_things(tmp_path: Path) -> None:
+    """Also where a role says little: who values one thing only never has anything to weigh."""
+    bakery = (Path(__file__).parent / "bakery.yaml").read_text("utf-8")
+    thin = "{early: 3, due_today: 1, client: -2, vendor: -2}"
+    (tmp_path / "thin.yaml").write_text(
+        bakery.replace("{early: 3, due_today: 4, client: 2, vendor: -2, learning: 1, urgent: 2}", thin), "utf-8"
+    )
+    for seed in range(20):
+        dataset = Dataset(seed, schemas_of(tmp_path), 2)
+        for name in dataset.users("test"):
+            user = dataset.user(name)
+            assert sum(weight > 0 for weight in user.weights.values()) >= 2
+            assert len(dataset.calendar(user, rounds=4).rounds) == 4

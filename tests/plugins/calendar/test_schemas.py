@@ -131,7 +131,7 @@ BREAKAGES = {
     "nothing is valued": (
         "{superior: 3, learning: 3, due_today: 2, long: -2, personal: 2}",
         "{superior: -3, learning: -3, due_today: -2, long: -2}",
-        r"above 0",
+        r"at least two weights must be above 0",
     ),
     "an unknown reason": (
         "oven_broken, owner_comes, buyer",
