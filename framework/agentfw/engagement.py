@@ -187,9 +187,9 @@ class Engagement:
         decision = await self.agent.act(moment)
         turn = self._turn(decision)
         if decision.takes == 0:
-            self._land(decision)
+            self._land(decision, turn)
         else:
-            work = _Tracked(self, "think", decision.takes, lambda work: self._land(decision), holds=True)
+            work = _Tracked(self, "think", decision.takes, lambda work: self._land(decision, turn), holds=True)
             self._thought = (work, decision, turn)
 
     def _turn(self, decision: Decision) -> Turn:
@@ -242,7 +242,7 @@ class Engagement:
 
     # -- what the agent does -------------------------------------------------------------------------------------------
 
-    def _land(self, decision: Decision) -> None:
+    def _land(self, decision: Decision, turn: Turn) -> None:
         """A decision takes effect."""
         self._thought = None
         if self.over:
@@ -262,6 +262,8 @@ class Engagement:
         if decision.failures and not self.over:
             text = "not understood: " + "; ".join(decision.failures)
             self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
+        if not self.over:
+            self.environment.turned(turn)
         self._consider()
 
     def _woken(self) -> None:

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from .episode import Episode, Intervention, Observation, Task
+from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest
 from .functions import FunctionSpec, describe
 from .timeline import Scheduled, Time, Timeline, Work
@@ -150,6 +150,12 @@ class Environment:
             method(**arguments)
         else:
             self._world_of_actions().work(intervention.name, takes, lambda work: method(**arguments))
+
+    def turned(self, turn: Turn) -> None:
+        """The agent has had a turn, and what it did has taken effect; calls of tools may still be under way.
+
+        A world that gives an agent so many turns counts them here, and may speak up when nothing came of one.
+        """
 
     def outcome(self) -> Mapping[str, float]:
         """Figures of the episode when it ended without `world.finish`, by the horizon or a limit."""

@@ -20,7 +20,7 @@ from typing import Any
 from .agent import Agent
 from .engagement import Engagement
 from .environment import Action, Brief, Environment, World
-from .episode import Intervention, Observation, Task
+from .episode import Intervention, Observation, Task, Turn
 from .errors import InterventionRefused
 from .interfaces import Interface
 
@@ -84,6 +84,9 @@ class _Reporting(Environment):
         else:
             self._environment.intervene(intervention)
 
+    def turned(self, turn: Turn) -> None:
+        self._environment.turned(turn)
+
     def outcome(self) -> Mapping[str, float]:
         return self._environment.outcome()
 
@@ -118,6 +121,9 @@ class Composed(Environment):
             self.modules[name].intervene(replace(intervention, name=action))
         else:
             self.environment.intervene(intervention)
+
+    def turned(self, turn: Turn) -> None:
+        self.environment.turned(turn)
 
     def outcome(self) -> Mapping[str, float]:
         return self.environment.outcome()

@@ -19,6 +19,12 @@ def agentfw_environments() -> list[Component]:
             settings="agentfw_plugins.environments.inbox:InboxSettings",
         ),
         Component(
+            "calendar",
+            "agentfw_plugins.calendar.environment:CalendarConflicts",
+            "A user's year of calendar conflicts, one decision each, with feedback",
+            settings="agentfw_plugins.calendar.environment:CalendarSettings",
+        ),
+        Component(
             "gymnasium",
             "agentfw_plugins.environments.gymnasium:GymnasiumEnvironment",
             "Any Gymnasium environment, one tick a step",
@@ -49,6 +55,18 @@ def agentfw_policies() -> list[Component]:
             "agentfw_plugins.policies.random:RandomPolicy",
             "Draws a valid action at random",
             settings="agentfw_plugins.policies.random:RandomSettings",
+        ),
+        Component(
+            "rules",
+            "agentfw_plugins.calendar.policies:RulesPolicy",
+            "Resolves calendar conflicts by one simple rule",
+            settings="agentfw_plugins.calendar.policies:RulesSettings",
+        ),
+        Component(
+            "linear",
+            "agentfw_plugins.calendar.policies:LinearPolicy",
+            "Learns a calendar's user online, as weights of what can be seen of events",
+            settings="agentfw_plugins.calendar.policies:LinearSettings",
         ),
     ]
 
@@ -92,6 +110,27 @@ def agentfw_reward_models() -> list[Component]:
             "agentfw_plugins.rewards.format:Format",
             "Whether each answer could be understood and carried out",
         ),
+        Component(
+            "calendar_format",
+            "agentfw_plugins.rewards.calendar:CalendarFormat",
+            "Whether each conflict got a valid decision and a whole ranking",
+        ),
+        Component(
+            "calendar_decision",
+            "agentfw_plugins.rewards.calendar:CalendarDecision",
+            "Whether the event was kept that the user keeps",
+        ),
+        Component(
+            "calendar_ranking",
+            "agentfw_plugins.rewards.calendar:CalendarRanking",
+            "How far up the user's event was ranked",
+        ),
+        Component(
+            "calendar_hub",
+            "agentfw_plugins.rewards.calendar:CalendarHub",
+            "Whether the memory was used for a conflict",
+            settings="agentfw_plugins.rewards.calendar:CalendarHubSettings",
+        ),
     ]
 
 
@@ -132,5 +171,10 @@ def agentfw_specs() -> list[NamedSpec]:
             "default",
             str(Path(__file__).parent / "specs" / "default.toml"),
             "An inbox on the timeline, with a scripted assistant",
-        )
+        ),
+        NamedSpec(
+            "calendar",
+            str(Path(__file__).parent / "specs" / "calendar.toml"),
+            "A year of calendar conflicts for each of the ten held-out users",
+        ),
     ]

@@ -1,0 +1,75 @@
+"""The figures of the protocol, as pure functions: error rates, rank distance, error reduction, returns.
+
+The one rule: they are the paper's definitions on plain numbers, nothing more, so that an environment, a benchmark and a
+trainer can't come to differ in them.
+
+    >>> rank_distance("B", ["C", "B", "A"], 3), error_reduction([1, 1, 0, 1, 0, 0, 0, 1])
+    (0.5, 0.5)
+    >>> returns_to_go([1.0, 0.0, 2.0], gamma=0.5)
+    [1.5, 1.0, 2.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "CHECKPOINTS",
+    "average_errors",
+    "discounted_return",
+    "error_reduction",
+    "quarters",
+    "rank_distance",
+    "returns_to_go",
+]
+
+CHECKPOINTS = (1, 25, 50, 75, 104)
+
+
+def average_errors(errors: Sequence[float]) -> dict[str, float]:
+    """The mean error over the first N rounds, for each N of the protocol that the episode reached, and over all."""
+    found = {f"aer@{count}": sum(errors[:count]) / count for count in CHECKPOINTS if count <= len(errors)}
+    return {**found, "aer": sum(errors) / len(errors)} if errors else found
+
+
+def rank_distance(answer: str, ranking: Sequence[str], events: int) -> float:
+    """ORD: 1 where the true answer is ranked first, 0 where it is last or isn't ranked at all."""
+    if answer not in ranking or events < 2:
+        return 0.0
+    return max(0.0, 1.0 - list(ranking).index(answer) / (events - 1))
+
+
+def quarters(errors: Sequence[float]) -> list[float]:
+    """The mean error of each quarter; what four doesn't divide belongs to the quarters in the middle."""
+    size = max(1, len(errors) // 4)
+    middle = errors[size : len(errors) - size]
+    half = len(middle) // 2
+    parts = (errors[:size], middle[:half], middle[half:], errors[-size:])
+    return [sum(part) / len(part) if len(part) else 0.0 for part in parts]
+
+
+def error_reduction(errors: Sequence[float]) -> float:
+    """(first - last) / first over the first and the last quarter.
+
+    Where the first quarter has no error there is nothing to reduce: 0 if the last has none either, else -1.
+    """
+    if not errors:
+        return 0.0
+    parts = quarters(errors)
+    first, last = parts[0], parts[-1]
+    if first == 0:
+        return 0.0 if last == 0 else -1.0
+    return (first - last) / first
+
+
+def discounted_return(rewards: Sequence[float], gamma: float) -> float:
+    """R = sum over t of gamma^(t-1) r_t."""
+    return sum(gamma**place * reward for place, reward in enumerate(rewards))
+
+
+def returns_to_go(rewards: Sequence[float], gamma: float) -> list[float]:
+    """G_t = r_t + gamma G_(t+1), for each round of one rollout: what round-wise advantages are normalised from."""
+    found = list(rewards)
+    for place in range(len(found) - 2, -1, -1):
+        found[place] += gamma * found[place + 1]
+    return found
