@@ -101,7 +101,10 @@ def run(
 
 
 def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
-    """The plain values to begin with: the file that was given, what a plugin ships by this name, or the default."""
+    """The plain values to begin with: the file that was given, what a plugin ships by this name, or the default.
+
+    The default is made for its own environment; any other begins with the spec called "any".
+    """
     from agentfw.host.project import find_project
     from agentfw.runs.spec import read_spec
 
@@ -113,10 +116,11 @@ def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
     project = find_project()
     if spec is not None:
         values = read_spec(spec)
-    elif project is not None and project.default is not None:
-        values = read_spec(project.default)
     else:
-        values = read_spec(Path(host.find_spec("default").path))
+        given = project.default if project is not None else None
+        values = read_spec(given or Path(host.find_spec("default").path))
+        if name is not None and _name(values.get("environment")) != name and "any" in specs:
+            values = read_spec(Path(host.find_spec("any").path))
     return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
 
 

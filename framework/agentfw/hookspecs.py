@@ -168,7 +168,7 @@ def agentfw_specs() -> list[NamedSpec]:
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
-    Returns: a list of NamedSpec; each path is absolute and its file exists.
+    Returns: a list of NamedSpec, each with the absolute path of a file; an environment without one begins with "any".
     Combined: all lists together; two plugins with one name is an error for whoever selects that name.
     Since: 0.1
     """

@@ -166,15 +166,11 @@ def agentfw_trackers() -> list[Component]:
 
 @hookimpl
 def agentfw_specs() -> list[NamedSpec]:
+    specs = Path(__file__).parent / "specs"
+    year = "A year of calendar conflicts for each of ten users; the linear learner decides until a language model ships"
     return [
-        NamedSpec(
-            "default",
-            str(Path(__file__).parent / "specs" / "default.toml"),
-            "An inbox on the timeline, with a scripted assistant",
-        ),
-        NamedSpec(
-            "calendar",
-            str(Path(__file__).parent / "specs" / "calendar.toml"),
-            "A year of calendar conflicts for each of the ten held-out users",
-        ),
+        NamedSpec("default", str(specs / "calendar.toml"), year),
+        NamedSpec("calendar", str(specs / "calendar.toml"), year),
+        NamedSpec("gymnasium", str(specs / "gymnasium.toml"), "CartPole, by chance"),
+        NamedSpec("any", str(specs / "any.toml"), "Any other environment, by its own demonstration"),
     ]
