@@ -246,8 +246,12 @@ def _tell(made: Run, summary: Summary, out: Out, files: list[Path]) -> None:
     out.line(f"{made.folder.path}/   {'   '.join(file.name for file in files)}".rstrip())
     if summary.failures:
         out.note(f"{summary.failures} answers could not be understood; agentfw runs show {made.id} says which")
-    other = "event_driven" if made.spec.interface == "step_loop" else "step_loop"
     where = "" if name_of(made.folder) == made.id else f" --runs {made.folder.path.parent}"
+    if course(made.folder.metrics()):
+        out.note(f"next: agentfw runs show last{where}    agentfw plugins list    agentfw run --help")
+        return
+    # Between rounds nothing happens, so the interface makes a difference only where there are none.
+    other = "event_driven" if made.spec.interface == "step_loop" else "step_loop"
     again = f"agentfw run {made.spec.environment.name} --interface {other}{where}"
     out.note(f"next: {again} && agentfw compare {made.id.rpartition('-')[2]} last{where}")
     out.note("      agentfw plugins list")

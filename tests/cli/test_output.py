@@ -87,7 +87,7 @@ def test_progress_is_on_stderr_and_a_few_lines(agentfw: Agentfw, quick: tuple[st
     told = answer.err.splitlines()
 
     assert told[0] == "guessing   200 episodes   policy hashing   event driven   seed 7"
-    assert told[-3].startswith("400/400   error, last 25: 0.")
+    assert told[-2].startswith("400/400   error, last 25: 0.")
     assert 10 <= len(told) <= 15
     assert "400/400" not in answer.out
 

@@ -118,9 +118,15 @@ def test_a_project_has_its_own_default_its_own_folder_and_its_pins(
 def test_a_run_elsewhere_is_named_by_its_path(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
     near, far = agentfw(*quick), agentfw(*quick, "--runs", str(tmp_path / "far away"))
 
-    (folder,) = (tmp_path / "runs").iterdir()
-    assert f"&& agentfw compare {folder.name[-4:]} last\n" in near.err
+    assert "agentfw runs show last    " in near.err
     assert f"last --runs {tmp_path / 'far away'}" in far.err
+
+
+def test_where_time_matters_the_next_step_is_another_interface(agentfw: Agentfw, tmp_path: Path) -> None:
+    told = agentfw("run", "inbox", "--episodes", "2").err
+
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"agentfw run inbox --interface step_loop && agentfw compare {folder.name[-4:]} last\n" in told
 
 
 def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:

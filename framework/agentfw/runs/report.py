@@ -53,23 +53,36 @@ def write_report(folder: RunFolder) -> list[Path]:
 
 def curve(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> Canvas:
     """How the headline figure went: over the rounds of an episode where there are rounds, else over the episodes."""
-    headline, rounds, unit = _headline(folder, records), course(records), "episode"
-    values, x = columns(records)[headline], list[int]()
+    headline, rounds = _headline(folder, records), course(records)
     if rounds:
-        headline, unit, x = folder.headline, "round", list(rounds)
-        values = [sum(some) / len(some) for some in rounds.values()]
-    series = []
-    if rounds and len(records) > 1 and len(rounds) <= _BANDED:
+        return _curve_by_round(folder.headline, records, len(rounds))
+    values = columns(records)[headline]
+    span = max(1, min(10, len(values) // 4))
+    series = [Series("each episode", values, quiet=True)] if span > 1 else []
+    series.append(Series(f"mean of {span}" if span > 1 else headline, _smoothed(values, span)))
+    title = f"{headline[:1].upper()}{headline[1:]} by episode"
+    return line_chart(series, title=title, x_label="episode", y_label=headline)
+
+
+def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: int) -> Canvas:
+    """Each episode's course is smoothed by itself before the mean is taken, so the band is that of what is drawn."""
+    span = max(1, min(10, count // 4))
+    smooth = []
+    for record in records:
+        numbers, values = [number for number, _ in record["course"]], [value for _, value in record["course"]]
+        smooth.append({"course": list(zip(numbers, _smoothed(values, span), strict=True))})
+    rounds = course(smooth)
+    means = [sum(some) / len(some) for some in rounds.values()]
+    series = Series(headline, means, x=list(rounds))
+    if len(records) > 1 and len(rounds) <= _BANDED:
         intervals = [bootstrap(some) for some in rounds.values()]
         low, high = [each.low for each in intervals], [each.high for each in intervals]
-        series.append(Series(headline, values, x=x, low=low, high=high))
-    else:
-        span = max(1, min(10, len(values) // 4))
-        if span > 1:
-            series.append(Series(f"each {unit}", values, x=x or None, quiet=True))
-        series.append(Series(f"mean of {span}" if span > 1 else headline, _smoothed(values, span), x=x or None))
-    title = f"{headline[:1].upper()}{headline[1:]} by {unit}"
-    return line_chart(series, title=title, x_label=unit, y_label=headline)
+        series = Series(headline, means, x=list(rounds), low=low, high=high)
+    title = f"{headline[:1].upper()}{headline[1:]} by round"
+    below = f"{headline}, mean of the last {span} rounds" if span > 1 else headline
+    if len(records) > 1:
+        below += f", over {len(records)} episodes"
+    return line_chart([series], title=title, x_label="round", y_label=below)
 
 
 def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -> Canvas:
