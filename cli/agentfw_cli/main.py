@@ -32,8 +32,18 @@ _COMMANDS = {
 _GROUP = "agentfw.commands"
 
 
+class _ReaderGone(Exception):
+    """Whoever read our output has had enough, `head` for one; that is no error."""
+
+
 class _Commands(click.Group):
     """Commands by name; a plugin's command can't take the place of one of ours."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError as error:  # click itself would end with 1
+            raise _ReaderGone from error
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*_COMMANDS, *_from_plugins()]
@@ -161,8 +171,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has had enough; that is no error.
+    except (BrokenPipeError, _ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -240,3 +242,18 @@ def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     Out(json=True).data({"a": float("nan"), "b": [float("inf"), 1.5], "c": (Path("x"),)})
 
     assert capsys.readouterr().out == '{\n  "a": null,\n  "b": [\n    null,\n    1.5\n  ],\n  "c": [\n    "x"\n  ]\n}\n'
+
+
+def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
+    """As in `agentfw run --quiet | head -1`: what the run came to is on disk all the same."""
+    words = [sys.executable, "-m", "agentfw_cli.main", "run", "inbox", "--episodes", "8", "--quiet"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(words, cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "summary.json").exists()

@@ -87,7 +87,8 @@ def test_runs_of_one_episode_give_plain_json(laboratory: Any, tmp_path: Path) ->
     rows = compare_runs([laboratory.play(tmp_path, episodes=1).folder for _ in range(2)])
 
     for row in rows:
-        json.dumps(row.to_record(), allow_nan=False)
+        written = json.dumps(row.to_record(), allow_nan=False)
+        assert json.loads(written)["figure"] == row.figure
 
 
 def test_a_figure_that_is_not_common_is_told(laboratory: Any, tmp_path: Path) -> None:

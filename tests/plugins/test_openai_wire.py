@@ -88,8 +88,8 @@ def test_a_call_holds_nothing_that_no_file_can_keep(arguments: str) -> None:
     calls = [{"id": "1", "function": {"name": "open", "arguments": arguments}}]
     answer = read_answer(reply(None, calls=calls), {"open"})
     for call in answer.calls:
-        json.dumps(dict(call.arguments), allow_nan=False).encode()
-        str(call.arguments).encode()
+        written = json.dumps(dict(call.arguments), allow_nan=False, ensure_ascii=False).encode()
+        assert json.loads(written) == call.arguments
 
 
 def test_users_who_speak_twice_are_sent_as_one_for_the_templates_that_want_turns() -> None:
