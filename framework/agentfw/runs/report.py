@@ -30,6 +30,8 @@ _LONGEST = 60_000
 """Characters of a transcript; what is beyond is in the run folder."""
 _BANDED = 300
 """Rounds up to which each gets its interval: for thousands of them the resampling would take longer than the run."""
+_PHONE = 350
+"""Pixels that a phone has for a picture."""
 _ROWS = 1000
 """Episodes in the table: more would make the page slow, and nobody reads them."""
 _LANES = 6
@@ -51,20 +53,20 @@ def write_report(folder: RunFolder) -> list[Path]:
     return [folder.path / name for name in files]
 
 
-def curve(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> Canvas:
+def curve(folder: RunFolder, records: Sequence[Mapping[str, Any]], *, width: float = 880) -> Canvas:
     """How the headline figure went: over the rounds of an episode where there are rounds, else over the episodes."""
     headline, rounds = _headline(folder, records), course(records)
     if rounds:
-        return _curve_by_round(folder.headline, records, len(rounds))
+        return _curve_by_round(folder.headline, records, len(rounds), width)
     values = columns(records)[headline]
     span = max(1, min(10, len(values) // 4))
     series = [Series("each episode", values, quiet=True)] if span > 1 else []
     series.append(Series(f"mean of {span}" if span > 1 else headline, _smoothed(values, span)))
     title = f"{headline[:1].upper()}{headline[1:]} by episode"
-    return line_chart(series, title=title, x_label="episode", y_label=headline)
+    return line_chart(series, title=title, x_label="episode", y_label=headline, width=width)
 
 
-def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: int) -> Canvas:
+def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: int, width: float) -> Canvas:
     """Each episode's course is smoothed by itself before the mean is taken, so the band is that of what is drawn."""
     span = max(1, min(10, count // 4))
     smooth = []
@@ -82,7 +84,7 @@ def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: 
     below = f"{headline}, mean of the last {span} rounds" if span > 1 else headline
     if len(records) > 1:
         below += f", over {len(records)} episodes"
-    return line_chart([series], title=title, x_label="round", y_label=below)
+    return line_chart([series], title=title, x_label="round", y_label=below, width=width)
 
 
 def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -> Canvas:
@@ -126,7 +128,8 @@ def _page(folder: RunFolder, records: Sequence[Mapping[str, Any]], picture: Canv
     middle = told[len(told) // 2] if told else None
     if middle is not None and middle.ended > middle.started:
         page.section("On the timeline", "Time runs from left to right. What was put aside goes on later where it was.")
-        page.figure(timeline_picture(middle, title=f"Episode {middle.id}"))
+        title = f"Episode {middle.id}"
+        page.figure(timeline_picture(middle, title=title), narrow=timeline_picture(middle, title=title, width=_PHONE))
     if told:
         chosen = "The episodes with the lowest, the middle and the highest reward." if len(told) > 1 else ""
         page.section("Word for word", chosen)
@@ -179,7 +182,7 @@ def _figures(
     cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
     cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
     page.highlights(cards)
-    page.figure(picture)
+    page.figure(picture, narrow=curve(folder, records, width=_PHONE))
     lower = f" The lower the {headline}, the better." if folder.about.get("lower_is_better") else ""
     names = in_order(figures, headline)
     if len(records) == 1:
