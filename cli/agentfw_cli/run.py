@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agentfw.runs.run import Run
     from agentfw.runs.summary import Summary
 
-__all__ = ["execute", "play", "run"]
+__all__ = ["execute", "play", "run", "start_values", "with_options"]
 
 _LISTS = ("memories", "tools", "rewards", "trackers")
 _ENOUGH = 8
@@ -94,13 +94,13 @@ def run(
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    values = _with_options(_start(host, environment, spec), chosen)
+    values = with_options(start_values(host, environment, spec), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     made = Run.create(parse_spec(values, "spec"), host, runs_folder(runs))
     execute(made, host, out)
 
 
-def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+def start_values(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
     """The plain values to begin with: the file that was given, what a plugin ships by this name, or the default.
 
     The default is made for its own environment; any other begins with the spec called "any".
@@ -124,7 +124,7 @@ def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
     return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
 
 
-def _with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, over the values of a spec. A list that is given takes the place of the spec's.
 
     A component that is named again keeps the settings that it has there.
