@@ -200,6 +200,14 @@ def agentfw_trackers() -> list[Component]:
     ]
 
 
+_STYLES = {
+    "zero-shot": "The calendar, by a language model that is asked at once",
+    "react": "The calendar, by a language model that reasons before it decides",
+    "memory-react": "The calendar, by a language model that looks back and reasons before it decides",
+    "strategyhub": "The calendar, by a language model that keeps strategies in a StrategyHub",
+}
+
+
 @hookimpl
 def agentfw_specs() -> list[NamedSpec]:
     specs = Path(__file__).parent / "specs"
@@ -207,6 +215,10 @@ def agentfw_specs() -> list[NamedSpec]:
     return [
         NamedSpec("default", str(specs / "calendar.toml"), year),
         NamedSpec("calendar", str(specs / "calendar.toml"), year),
+        *(
+            NamedSpec(f"calendar-{name}", str(specs / f"calendar-{name}.toml"), words)
+            for name, words in _STYLES.items()
+        ),
         NamedSpec("gymnasium", str(specs / "gymnasium.toml"), "CartPole, by chance"),
         NamedSpec("any", str(specs / "any.toml"), "Any other environment, by its own demonstration"),
     ]

@@ -20,7 +20,7 @@ from ..report import Canvas, Lane, Mark, Number, Page, Series, Span, lanes_chart
 from ..statistics import Interval, bootstrap
 from .folder import RunFolder
 from .journal import write_whole
-from .summary import columns, course, figures_of, in_order
+from .summary import Summary, beside, columns, course, figures_of, in_order
 
 __all__ = ["curve", "timeline_picture", "write_episode_picture", "write_report"]
 
@@ -145,6 +145,7 @@ def _page(folder: RunFolder, records: Sequence[Mapping[str, Any]], picture: Canv
     done = f"{count} {'episode' if folder.total == 1 else 'episodes'}"
     page = Page(f"{spec['environment']['name']}, {spec['policy']['name']}", subtitle=f"{folder.id}, {done}")
     _figures(page, folder, records, headline, picture)
+    _beside(page, folder)
     middle = told[len(told) // 2] if told else None
     if middle is not None and middle.ended > middle.started:
         page.section("On the timeline", "Time runs from left to right. What was put aside goes on later where it was.")
@@ -219,6 +220,30 @@ def _figures(
                 *(_short(least) for least in _extremes(values[name])),
             ]
             for name in names
+        ],
+    )
+
+
+def _beside(page: Page, folder: RunFolder) -> None:
+    """What simple players reach in the same episodes; known when the run is done."""
+    record = folder.summary()
+    summary = Summary.from_record(record) if record else None
+    if summary is None or not summary.references:
+        return
+    columns = folder.columns or {folder.headline: folder.headline}
+    page.section("Beside simple players", "Means over the same episodes; each interval is that of the first heading.")
+    page.table(
+        ["", folder.headline, "from", "to", *columns.values()],
+        [
+            [
+                who,
+                *map(
+                    _short,
+                    (figures[folder.headline].estimate, figures[folder.headline].low, figures[folder.headline].high),
+                ),
+                *(_short(figures[name].estimate) if name in figures else None for name in columns),
+            ]
+            for who, figures in beside(summary, folder)
         ],
     )
 

@@ -68,12 +68,16 @@ class Run:
 
         resolved, sources = resolve(spec, host)
         assembly = assemble(resolved, host)
-        environment = assembly.environment()
+        environment, tasks = assembly.environment(), assembly.tasks()
+        with blamed(f'environment "{resolved.environment.name}"'):
+            scene = environment.scene(tasks)
         about = {
             "agentfw": __version__,
             "headline": environment.headline,
             "lower_is_better": environment.lower_is_better,
-            "total": len(assembly.tasks()),
+            "columns": dict(environment.columns),
+            "scene": scene,
+            "total": len(tasks),
             "spec": resolved.model_dump(mode="json"),
             "components": sources,
             "plugins": {
@@ -116,7 +120,7 @@ class Run:
                 self.host.call("agentfw_run_started", run=self)
                 watcher.started(self, len(work.tasks), len(work.concluded))
                 await work.play()
-            summary = summarize(self.folder, time.monotonic() - began)
+            summary = summarize(self.folder, time.monotonic() - began, assembly.references())
             write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
             assembly.track("finish", summary.means())
             self.host.call("agentfw_run_finished", run=self, summary=summary)
