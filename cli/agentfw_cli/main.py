@@ -122,6 +122,8 @@ def main(arguments: list[str] | None = None) -> None:
     Exit codes: 0 done, 1 the run failed, 2 usage or settings, 3 a plugin failed, 130 interrupted, 143 terminated.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(_guarded(arguments, debug="--debug" in arguments))
 
 
