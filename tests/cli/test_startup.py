@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw_cli.main import _COMMANDS
+from agentfw_cli.main import _COMMANDS, main
 
 SITE = Path(__file__).parents[1] / "site"
 HEAVY = ("torch", "numpy", "pydantic", "rich", "httpx", "pluggy", "PIL", "importlib.metadata", "asyncio")
