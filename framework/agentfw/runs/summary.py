@@ -7,7 +7,7 @@ so the same run gives the same summary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,18 @@ from ..statistics import Interval, bootstrap
 if TYPE_CHECKING:
     from .folder import RunFolder
 
-__all__ = ["Summary", "columns", "course", "figures_of", "in_order", "summarize"]
+__all__ = [
+    "Summary",
+    "columns",
+    "course",
+    "figures_from",
+    "figures_of",
+    "figures_record",
+    "in_order",
+    "intervals",
+    "leading",
+    "summarize",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +50,33 @@ class Summary:
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values; a bound that isn't known (one episode has no spread) is null."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
-        record["figures"] = {
-            name: {
-                "mean": interval.estimate,
-                "low": _or_none(interval.low),
-                "high": _or_none(interval.high),
-                "count": interval.count,
-                "missing": interval.missing,
-            }
-            for name, interval in self.figures.items()
-        }
-        return record
+        return {**record, "figures": figures_record(self.figures)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Summary:
-        figures = {
-            name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
-            for name, row in record["figures"].items()
+        return cls(**{**record, "figures": figures_from(record["figures"])})
+
+
+def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
+    """Figures as plain JSON values."""
+    return {
+        name: {
+            "mean": interval.estimate,
+            "low": _or_none(interval.low),
+            "high": _or_none(interval.high),
+            "count": interval.count,
+            "missing": interval.missing,
         }
-        return cls(**{**record, "figures": figures})
+        for name, interval in figures.items()
+    }
+
+
+def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
+    """What `figures_record` gave, as intervals again."""
+    return {
+        name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
+        for name, row in record.items()
+    }
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -88,8 +107,18 @@ def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
 
 
 def in_order(names: Iterable[str], headline: str) -> list[str]:
-    """Figures as a table shows them: the headline, then the reward and the utility, then the others."""
-    return sorted(names, key=lambda name: (name != headline, name not in ("reward", "utility")))
+    """Figures as a table shows them: the headline (and `error@5`), then reward and utility, then the others."""
+    return sorted(names, key=lambda name: (name.partition("@")[0] != headline, name not in ("reward", "utility")))
+
+
+def leading(figures: Container[str], headline: str) -> str:
+    """The figure to lead with: what the environment says, where that was measured."""
+    return headline if headline in figures else "utility"
+
+
+def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
+    """The mean of every figure that was measured, with its interval."""
+    return {name: bootstrap(values) for name, values in columns(records).items()}
 
 
 def summarize(folder: RunFolder, seconds: float) -> Summary:
@@ -103,7 +132,7 @@ def summarize(folder: RunFolder, seconds: float) -> Summary:
         tokens=sum(int(record["tokens"]) for record in records),
         failures=sum(int(record["failures"]) for record in records),
         seconds=round(seconds, 3),
-        figures={name: bootstrap(values) for name, values in columns(records).items()},
+        figures=intervals(records),
     )
 
 
