@@ -22,7 +22,7 @@ from agentfw_cli.out import Out
 if TYPE_CHECKING:
     from agentfw.host import Host
     from agentfw.runs.folder import RunFolder
-    from agentfw.runs.spec import RunSpec
+    from agentfw.runs.spec import CommonSpec
 
 __all__ = ["compare"]
 
@@ -66,12 +66,12 @@ def compare(
     from agentfw.errors import UsageError
     from agentfw.runs.comparison import compare_runs
     from agentfw.runs.folder import find_run
-    from agentfw.runs.spec import parse_spec, read_spec
+    from agentfw.runs.spec import read_spec
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
     # A run or a key that isn't there is told before an hour goes by with a spec.
     found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
-    specs = {name: parse_spec(read_spec(Path(name)), name) for name in which if name not in found}
+    specs = {name: _parsed(read_spec(Path(name)), name) for name in which if name not in found}
     if specs:
         found |= _played(specs, load_host(out, blocked, strict), root, out)
     folders = [found[name] for name in which]
@@ -98,13 +98,20 @@ def compare(
             out.note(f"{folder.id} has no task in common with {first.id}")
 
 
-def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
-    from agentfw.runs.run import Run
-    from agentfw_cli.run import play
+def _parsed(values: Mapping[str, Any], name: str) -> CommonSpec:
+    """A training's spec names an optimizer; a run has none."""
+    from agentfw.runs.spec import parse_spec
+    from agentfw.training.spec import parse_train_spec
+
+    return parse_train_spec(values, name) if "optimizer" in values else parse_spec(values, name)
+
+
+def _played(specs: Mapping[str, CommonSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
+    from agentfw_cli.playing import create, play
 
     folders = {}
     for name, spec in specs.items():
-        made = Run.create(spec, host, root)
+        made = create(spec, host, root)
         play(made, out)
         note_problems(host, out)
         folders[name] = made.folder

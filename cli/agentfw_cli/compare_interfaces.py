@@ -69,7 +69,8 @@ def compare_interfaces(
     from agentfw.runs import interface_comparison
     from agentfw.runs.spec import apply_assignments, parse_spec
     from agentfw.settings import parse_assignments
-    from agentfw_cli.run import start_values, with_options
+    from agentfw_cli.run import start_values
+    from agentfw_cli.spec_options import with_options
 
     out = Out(json=as_json, quiet=quiet)
     host = load_host(out, blocked, strict)

@@ -23,6 +23,7 @@ __all__ = ["cli", "main"]
 
 _COMMANDS = {
     "run": ("agentfw_cli.run:run", "Let an agent work, and see how it goes"),
+    "train": ("agentfw_cli.train:train", "Improve a policy from its own episodes"),
     "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
     "compare": ("agentfw_cli.compare:compare", "Put runs side by side, with intervals"),
     "report": ("agentfw_cli.report:report", "Write a run's report and pictures anew"),

@@ -7,41 +7,26 @@ The one rule: what a person gave last and most precisely holds: a spec file, the
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentfw.metadata import EntryPoint, entry_points
-from agentfw_cli.common import (
-    figure_row,
-    host_options,
-    json_option,
-    load_command,
-    load_host,
-    name_of,
-    note_problems,
-    runs_folder,
-    runs_option,
-)
+from agentfw_cli.common import figure_row, load_command, load_host, name_of, runs_folder
 from agentfw_cli.out import Out
+from agentfw_cli.playing import execute
+from agentfw_cli.spec_options import kept, name_in, spec_options, with_options
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from agentfw.host import Host
     from agentfw.runs.run import Run
     from agentfw.runs.summary import Summary
     from agentfw.statistics import Interval
 
-__all__ = ["execute", "play", "run", "start_values", "with_options"]
+__all__ = ["run", "start_values", "tell"]
 
-_LISTS = ("memories", "tools", "rewards", "trackers")
 _ENOUGH = 8
 """From so many episodes or rounds on, the quarters of a run are told: fewer would be noise."""
 
@@ -88,25 +73,8 @@ def _offers() -> dict[str, list[EntryPoint]]:
 
 @click.command(cls=_Run)
 @click.argument("environment", required=False)
-@click.option("--policy", metavar="NAME", help="Who decides.")
-@click.option("--memory", "memories", multiple=True, metavar="NAME", help="What it remembers with; may be repeated.")
-@click.option("--tool", "tools", multiple=True, metavar="NAME", help="What it can call besides; may be repeated.")
-@click.option(
-    "--reward", "rewards", multiple=True, metavar="NAME[=WEIGHT]", help="What its work is scored by; may be repeated."
-)
-@click.option("--tracker", "trackers", multiple=True, metavar="NAME", help="Where figures go besides; may be repeated.")
-@click.option("--interface", metavar="NAME", help="event_driven, step_loop, polling:EVERY or reflex.")
 @click.option("--episodes", type=int, help="How many episodes.")
-@click.option("--seed", type=int, help="Where every random choice comes from.")
-@click.option("--plugin", "distributions", multiple=True, metavar="DIST", help="A plugin that must be there and whole.")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting, such as environment.rate=0.5."
-)
-@click.option("--spec", type=click.Path(path_type=Path), help="A TOML file to start from.")
-@runs_option
-@host_options
-@click.option("--quiet", is_flag=True, help="No progress, no hints.")
-@json_option
+@spec_options
 def run(
     environment: str | None,
     distributions: tuple[str, ...],
@@ -129,6 +97,7 @@ def run(
       agentfw run inbox --interface step_loop --set environment.rate=0.5
       agentfw run gymnasium --policy random --set environment.id=CartPole-v1
     """
+    from agentfw.errors import UsageError
     from agentfw.runs.run import Run
     from agentfw.runs.spec import apply_assignments, parse_spec
     from agentfw.settings import parse_assignments
@@ -139,6 +108,8 @@ def run(
         host.select_distribution(distribution)
     values = with_options(start_values(host, environment, spec), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
+    if "optimizer" in values:
+        raise UsageError("this is the spec of a training, not of a run", mend="see: agentfw train --help")
     made = Run.create(parse_spec(values, "spec"), host, runs_folder(runs))
     execute(made, host, out)
 
@@ -162,112 +133,12 @@ def start_values(host: Host, name: str | None, spec: Path | None) -> dict[str, A
     else:
         given = project.default if project is not None else None
         values = read_spec(given or Path(host.find_spec("default").path))
-        if name is not None and _name(values.get("environment")) != name and "any" in specs:
+        if name is not None and name_in(values.get("environment")) != name and "any" in specs:
             values = read_spec(Path(host.find_spec("any").path))
-    return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
+    return values if name is None else {**values, "environment": kept(values.get("environment"), name)}
 
 
-def with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given, over the values of a spec. A list that is given takes the place of the spec's.
-
-    A component that is named again keeps the settings that it has there.
-    """
-    given = {key: value for key, value in options.items() if value is not None and value != ()}
-    if "policy" in given:
-        given["policy"] = _kept(values.get("policy"), given["policy"])
-    for key in _LISTS:
-        if key not in given:
-            continue
-        listed = values.get(key, ())
-        before = {_name(choice): choice for choice in (listed if isinstance(listed, list) else [listed])}
-        choices = []
-        for text in given[key]:
-            name, equals, weight = text.partition("=") if key == "rewards" else (text, "", "")
-            choice = _kept(before.get(name), name)
-            choices.append({**choice, "weight": _weight(weight)} if equals else choice)
-        given[key] = choices
-    return {**values, **given}
-
-
-def _kept(before: Any, name: str) -> dict[str, Any]:
-    """A component by its name, with the settings that it had."""
-    return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
-
-
-def _weight(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _name(choice: Any) -> Any:
-    return choice.get("name") if isinstance(choice, dict) else choice
-
-
-def play(made: Run, out: Out) -> Summary:
-    """Play a run with a live picture. Whatever stops it, somebody is told how to go on."""
-    from agentfw.errors import AgentfwError, UsageError
-    from agentfw.host.plugin_guard import stdout_to_stderr
-    from agentfw_cli.live import watch
-
-    with _terminated_is_interrupted() as signals:
-        try:
-            # An environment or a tracker that prints must not get between our lines on stdout.
-            with stdout_to_stderr(), watch(made, out) as watcher:
-                return asyncio.run(made.execute(watcher))
-        except AgentfwError as error:
-            if not isinstance(error, UsageError):  # a wrong setting stays wrong
-                error.mend = f"{error.mend}; then go on: agentfw runs resume {name_of(made.folder)}".removeprefix("; ")
-            raise
-        except KeyboardInterrupt:
-            out.error(
-                "every episode that was finished is kept",
-                f"go on with it: agentfw runs resume {name_of(made.folder)}",
-                label="terminated" if signals else "interrupted",
-            )
-            raise click.exceptions.Exit(143 if signals else 130) from None
-
-
-@contextmanager
-def _terminated_is_interrupted() -> Iterator[list[int]]:
-    """SIGTERM ends a run as Ctrl-C does: everything is closed, and a line says how to go on. Holds what came."""
-    came: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def execute(made: Run, host: Host, out: Out) -> None:
-    """Play a run, write its report, and print what came of it."""
-    from agentfw.errors import StorageError
-    from agentfw.runs.report import write_report
-
-    summary = play(made, out)
-    note_problems(host, out)
-    files, failed = list[Path](), None
-    try:
-        files = write_report(made.folder)
-    except StorageError as error:  # the run itself is done: what came of it is told first
-        failed = error
-        failed.mend += f"; then: agentfw report {name_of(made.folder)}"
-    if out.json:
-        record = summary.to_record()
-        out.data({**record, "folder": str(made.folder.path), "files": [str(file) for file in files]})
-    else:
-        _tell(made, summary, out, files)
-    if failed is not None:
-        raise failed
-
-
-def _tell(made: Run, summary: Summary, out: Out, files: list[Path]) -> None:
+def tell(made: Run, summary: Summary, out: Out, files: list[Path]) -> None:
     from agentfw.report import bars
     from agentfw.runs.summary import columns, course, in_order
 

@@ -67,13 +67,13 @@ def list_(runs: Path | None, as_json: bool) -> None:
             row["run"],
             row["policy"],
             row["interface"],
-            f"{row['done']}/{row['total']}",
+            f"{row['done']}/{row['total']}" + (" updates" if row["unit"] == "updates" else ""),
             row["state"],
             "" if row["mean"] is None else f"{row['headline']} {row['mean']:.3f}",
         ]
         for row in rows
     ]
-    out.table(["run", "policy", "interface", "episodes", "state", "headline"], shown, right=(3,))
+    out.table(["run", "policy", "interface", "progress", "state", "headline"], shown, right=(3,))
     cut_off = next((row["run"] for row in rows if row["state"] == "interrupted"), None)
     if cut_off:
         out.note(f"go on with an interrupted one: agentfw runs resume {cut_off}")
@@ -96,7 +96,7 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
     if as_json:
         out.data({**row, "folder": str(folder.path), "about": folder.about, "summary": summary, "failures": bad})
         return
-    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}, {row['done']} of {row['total']} episodes")
+    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}, {row['done']} of {row['total']} {row['unit']}")
     out.line()
     spec: dict[str, Any] = folder.about["spec"]
     facts = [
@@ -104,7 +104,7 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
         ("agentfw", folder.about.get("agentfw", "")),
     ]
     facts += list(folder.about.get("components", {}).items())
-    facts += [(key, spec[key]) for key in ("interface", "seed", "split", "concurrency")]
+    facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
     out.table(["", ""], [[str(key), str(value)] for key, value in facts])
     if summary is not None:
         figures = summary["figures"]
@@ -128,22 +128,21 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
 def resume(run: str, runs: Path | None, blocked: tuple[str, ...], strict: bool, quiet: bool, as_json: bool) -> None:
     """Go on with RUN where it was broken off; what is there already is not played again."""
     from agentfw.runs.folder import find_run
-    from agentfw.runs.run import Run
-    from agentfw_cli.run import execute
+    from agentfw_cli.playing import execute, reopen
 
     out = Out(json=as_json, quiet=quiet)
     folder = find_run(runs_folder(runs), run)
     if folder.state == "done":
         out.note(f"{folder.id} is done already")
     host = load_host(out, blocked, strict)
-    execute(Run.open(folder, host), host, out)
+    execute(reopen(folder, host), host, out)
 
 
 def _row(folder: RunFolder) -> dict[str, Any]:
     summary = folder.summary()
     return {
         **_known(folder),
-        "done": summary["episodes"] if summary else len(folder.metrics()),
+        "done": folder.done,
         "state": folder.state,
         "mean": summary["figures"].get(folder.headline, {}).get("mean") if summary else None,
     }
@@ -159,5 +158,6 @@ def _known(folder: RunFolder) -> dict[str, Any]:
         "memories": [memory["name"] for memory in spec["memories"]],
         "interface": spec["interface"],
         "total": folder.total,
+        "unit": folder.unit,
         "headline": folder.headline,
     }

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from .timeline import Time, Timeline, Work
     from .tool import FunctionTool, Tool, Toolbox
     from .tracker import Tracker
+    from .training.spec import TrainSpec
+    from .training.training import Training, TrainingWatcher
 
 __all__ = [
     "KINDS",
@@ -127,6 +129,9 @@ __all__ = [
     "Tool",
     "Toolbox",
     "Tracker",
+    "TrainSpec",
+    "Training",
+    "TrainingWatcher",
     "Turn",
     "UnknownNameError",
     "Update",
@@ -181,6 +186,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "timeline": ("Time", "Timeline", "Work"),
     "tool": ("FunctionTool", "Tool", "Toolbox"),
     "tracker": ("Tracker",),
+    "training.spec": ("TrainSpec",),
+    "training.training": ("Training", "TrainingWatcher"),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import inf
 from typing import Any
 
@@ -102,6 +102,8 @@ class Engagement:
                 f"a tool and an action of the world are both called {', '.join(both)}",
                 mend="leave the tool out, or give it a prefix",
             )
+        offered = (*brief.actions, *(tool.action for tool in self.agent.tools.values()))
+        episode.actions[seat] = [asdict(action) for action in offered]
         self._begun = True
         self._consider()
 

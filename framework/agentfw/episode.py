@@ -142,6 +142,8 @@ class Episode:
     utility: float = 0.0
     events: list[Event] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
+    actions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """What could be called, by the seat that could: the name, description and parameters of each."""
     messages: list[Message] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .runs.run import Run
     from .runs.summary import Summary
     from .scores import Score
+    from .training.training import Training
 
 __all__ = ["LIFECYCLE_HOOKS", "PLUGIN_API", "REGISTRATION_HOOKS", "SPECS_HOOK", "NamedSpec", "hookimpl", "hookspec"]
 
@@ -175,11 +176,11 @@ def agentfw_specs() -> list[NamedSpec]:
 
 
 @hookspec
-def agentfw_run_started(run: Run) -> None:
+def agentfw_run_started(run: Run | Training) -> None:
     """Watch a run begin.
 
-    Called: once a run, when its folder exists and everything is made; again when a run is resumed.
-    With: run, the run that begins.
+    Called: once a run or a training, when its folder exists and everything is made; again when it is resumed.
+    With: run, the run or training that begins.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
     Since: 0.1
@@ -187,7 +188,7 @@ def agentfw_run_started(run: Run) -> None:
 
 
 @hookspec
-def agentfw_turn(run: Run, episode_id: str, turn: Turn) -> None:
+def agentfw_turn(run: Run | Training, episode_id: str, turn: Turn) -> None:
     """Watch each turn of the policy.
 
     Called: after each turn of the policy, as soon as its tokens are recorded.
@@ -199,10 +200,10 @@ def agentfw_turn(run: Run, episode_id: str, turn: Turn) -> None:
 
 
 @hookspec
-def agentfw_episode_done(run: Run, episode: Episode) -> None:
+def agentfw_episode_done(run: Run | Training, episode: Episode) -> None:
     """Watch episodes end.
 
-    Called: once an episode, when it is on disk.
+    Called: once an episode, when it is on disk; in a training, for those of rollouts and of evaluations.
     With: run; episode, complete, not yet scored.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
@@ -211,7 +212,7 @@ def agentfw_episode_done(run: Run, episode: Episode) -> None:
 
 
 @hookspec
-def agentfw_scored(run: Run, scores: Sequence[Score]) -> None:
+def agentfw_scored(run: Run | Training, scores: Sequence[Score]) -> None:
     """Watch the reward models.
 
     Called: when a group of episodes has been scored; once more for a group that was cut short and then resumed.
@@ -223,11 +224,11 @@ def agentfw_scored(run: Run, scores: Sequence[Score]) -> None:
 
 
 @hookspec
-def agentfw_updated(run: Run, version: str, metrics: Mapping[str, float]) -> None:
+def agentfw_updated(run: Run | Training, version: str, metrics: Mapping[str, float]) -> None:
     """Watch the learner.
 
-    Called: after each learner step, when the new adapter is on disk.
-    With: run; version, the adapter's version; metrics, the figures of the step by name.
+    Called: after each update that made a new version, when that is on disk, published, and proven to be served.
+    With: run, the training; version, the new version; metrics, the learner's figures by name.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
     Since: 0.1
@@ -235,11 +236,11 @@ def agentfw_updated(run: Run, version: str, metrics: Mapping[str, float]) -> Non
 
 
 @hookspec
-def agentfw_run_finished(run: Run, summary: Summary) -> None:
+def agentfw_run_finished(run: Run | Training, summary: Summary) -> None:
     """Watch a run end.
 
-    Called: once, when a run is complete; not when it failed or was interrupted.
-    With: run; summary, the figures of the whole run.
+    Called: once, when a run or a training is complete; not when it failed or was interrupted.
+    With: run; summary, the figures of the whole run; of a training, those of its last evaluation.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
     Since: 0.1

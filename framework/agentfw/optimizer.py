@@ -23,11 +23,18 @@ __all__ = ["Advantage", "Loss", "Optimizer", "Scored"]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An episode with what the reward models said of it, and its one mixed reward."""
+    """An episode with what the reward models said of it, and its one mixed reward.
+
+    The scores that an optimizer sees are already weighted: each value is multiplied by its component's weight at its
+    round and at this point of the training. So an optimizer only sums what belongs to a round, a turn, a track or a
+    component.
+    """
 
     episode: Episode
     scores: tuple[Score, ...]
+    """Empty where the run has no reward models, and the environment's own utility is the reward."""
     reward: float
+    """The sum of the weighted scores, or that utility."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,10 @@ class Optimizer:
 
     def loss(self) -> Loss:
         return Loss()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Figures of the last batch by name, such as how many groups had nothing to compare."""
+        return {}
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON values."""

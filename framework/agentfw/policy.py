@@ -48,6 +48,9 @@ class Request:
     """The same as the messages say, as values: for policies that are programs."""
     brief: Brief = field(default_factory=lambda: Brief(""))
     task: Task = field(default_factory=lambda: Task(0, 0))
+    before: Generation | None = None
+    """How the last answer among the messages was generated, where it answered all the messages before it: a policy that
+    makes prompts of tokens keeps these, so that turns share their beginnings exactly."""
 
 
 @dataclass(slots=True)

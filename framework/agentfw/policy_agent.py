@@ -9,6 +9,7 @@ policy's own calls are tool messages; an answer that was broken off stays in the
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 
 from .agent import Agent, Decision, InFlight, Moment
@@ -16,7 +17,7 @@ from .environment import Brief
 from .episode import Call, Message, Observation, Task
 from .memory import Memory, Query, Recollection
 from .parsing import parse_calls
-from .policy import Policy, Request, Sampling
+from .policy import Generation, Policy, Request, Sampling
 from .tool import Tool
 
 __all__ = ["PolicyAgent"]
@@ -46,6 +47,7 @@ class PolicyAgent(Agent):
         self._open: dict[str, Call] = {}
         self._asked = 0
         self._was_broken_off = False
+        self._answered: tuple[list[Message], Generation] | None = None
         for memory in self.memories:
             memory.begin(task)
         offered = [*self._given, *(tool for memory in self.memories for tool in memory.tools(task))]
@@ -67,8 +69,9 @@ class PolicyAgent(Agent):
         self._listen(moment, await self._recall(moment))
         shown = [self._system, *self._window()]
         generation = await self.policy.generate(
-            Request(shown, self._actions, self.sampling, moment, self.brief, self.task)
+            Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
         )
+        self._answered = shown, generation
         calls, failures = generation.calls, []
         if not calls and generation.text:
             parsed = parse_calls(generation.text, self._names)
@@ -81,6 +84,15 @@ class PolicyAgent(Agent):
         self._open.update((call.id, call) for call in calls)
         takes = self.policy.generation_time(generation, self.brief.time_per_token)
         return Decision(calls, takes, None, generation, shown, failures)
+
+    def _before(self, shown: Sequence[Message], moment: Moment) -> Generation | None:
+        """How the last answer was generated, if what was shown then is where the conversation still begins."""
+        if self._answered is None:
+            return None
+        earlier, generation = self._answered
+        goes_on = len(shown) > len(earlier) and all(map(operator.is_, shown, earlier))
+        generation = moment.interrupted or generation
+        return generation if goes_on and shown[len(earlier)].content == generation.text else None
 
     def _window(self) -> list[Message]:
         """The conversation so far, or the last `window` turns of it."""

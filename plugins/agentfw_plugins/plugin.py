@@ -63,6 +63,22 @@ def agentfw_policies() -> list[Component]:
             settings="agentfw_plugins.policies.openai:OpenAISettings",
         ),
         Component(
+            "transformers",
+            "agentfw_plugins.policies.transformers:TransformersPolicy",
+            "A language model in this process, on the CPU or on a GPU; can be trained",
+            settings="agentfw_plugins.policies.transformers:TransformersSettings",
+            extra="train",
+            needs=("torch", "transformers", "peft"),
+        ),
+        Component(
+            "vllm",
+            "agentfw_plugins.policies.vllm:VLLMPolicy",
+            "A language model behind vLLM, started here or elsewhere; can be trained",
+            settings="agentfw_plugins.policies.vllm:VLLMSettings",
+            extra="train",
+            needs=("transformers",),
+        ),
+        Component(
             "random",
             "agentfw_plugins.policies.random:RandomPolicy",
             "Draws a valid action at random",
@@ -171,6 +187,95 @@ def agentfw_reward_models() -> list[Component]:
 
 
 @hookimpl
+def agentfw_optimizers() -> list[Component]:
+    return [
+        Component(
+            "grpo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "Each sample against the mean of its group, by the group's spread",
+            settings="agentfw_plugins.optimizers.grpo:GRPOSettings",
+        ),
+        Component(
+            "dr_grpo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "GRPO without the spread, and with a constant length",
+            settings="agentfw_plugins.optimizers.grpo:DrGRPOSettings",
+        ),
+        Component(
+            "dapo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "GRPO with more room above, all tokens alike, and no groups that say nothing",
+            settings="agentfw_plugins.optimizers.grpo:DAPOSettings",
+        ),
+        Component(
+            "gspo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "GRPO with one ratio for a whole turn",
+            settings="agentfw_plugins.optimizers.grpo:GSPOSettings",
+        ),
+        Component(
+            "gdpo",
+            "agentfw_plugins.optimizers.gdpo:GDPO",
+            "Each reward component normalised by itself, then added up",
+            settings="agentfw_plugins.optimizers.gdpo:GDPOSettings",
+        ),
+        Component(
+            "gigpo",
+            "agentfw_plugins.optimizers.gigpo:GiGPO",
+            "Besides episodes, turns that were taken in the same state",
+            settings="agentfw_plugins.optimizers.gigpo:GiGPOSettings",
+        ),
+        Component(
+            "parpo",
+            "agentfw_plugins.optimizers.parpo:PARPO",
+            "General and personal rewards apart, the personal ones against the user's own history",
+            settings="agentfw_plugins.optimizers.parpo:PARPOSettings",
+        ),
+        Component(
+            "roundwise",
+            "agentfw_plugins.optimizers.roundwise:Roundwise",
+            "Each round against the same round of the other samples",
+            settings="agentfw_plugins.optimizers.roundwise:RoundwiseSettings",
+        ),
+        Component(
+            "turnwise",
+            "agentfw_plugins.optimizers.turnwise:Turnwise",
+            "Each turn against the same turn of the other samples",
+            settings="agentfw_plugins.optimizers.turnwise:TurnwiseSettings",
+        ),
+        Component(
+            "imitation",
+            "agentfw_plugins.optimizers.imitation:Imitation",
+            "Every answer of a demonstration alike",
+            settings="agentfw_plugins.optimizers.imitation:ImitationSettings",
+        ),
+    ]
+
+
+@hookimpl
+def agentfw_learners() -> list[Component]:
+    needs = ("torch", "transformers", "peft", "safetensors")
+    return [
+        Component(
+            "lora",
+            "agentfw_plugins.learners.lora:LoraLearner",
+            "Policy gradients on an adapter, each unique token computed once",
+            settings="agentfw_plugins.learners.settings:LoraSettings",
+            extra="train",
+            needs=needs,
+        ),
+        Component(
+            "sft",
+            "agentfw_plugins.learners.sft:SftLearner",
+            "Learns to answer as was answered: demonstrations",
+            settings="agentfw_plugins.learners.settings:SftSettings",
+            extra="train",
+            needs=needs,
+        ),
+    ]
+
+
+@hookimpl
 def agentfw_trackers() -> list[Component]:
     return [
         Component(
@@ -221,4 +326,5 @@ def agentfw_specs() -> list[NamedSpec]:
         ),
         NamedSpec("gymnasium", str(specs / "gymnasium.toml"), "CartPole, by chance"),
         NamedSpec("any", str(specs / "any.toml"), "Any other environment, by its own demonstration"),
+        NamedSpec("train-any", str(specs / "train_any.toml"), "agentfw train: the small model, by GRPO on an adapter"),
     ]

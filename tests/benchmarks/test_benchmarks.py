@@ -73,6 +73,53 @@ def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.Captur
     assert "(51.5%)" in capsys.readouterr().out
 
 
+def test_parpo_learns_of_both_tracks_and_a_single_track_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    bias = load("optimizers_bias")
+    some = ["--optimizers", "parpo", "parpo, no base track (C2)", "grpo (C1)", "--regimes", "groups of 4"]
+    result = bias.main([*some, "--seeds", "3", "--updates", "24", "--draws", "10", "--processes", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {row["optimizer"]: row for row in result["rows"]}
+    means = {name: sum(row["reached"]) / 3 for name, row in rows.items()}
+    assert means["parpo"] > means["parpo, no base track (C2)"]
+    assert all(value > 0 for value in rows["grpo (C1)"]["error"])
+    bias.show(result["rows"])
+    assert len(capsys.readouterr().out.splitlines()) == 8
+
+
+@pytest.mark.slow
+def test_a_tree_is_faster_than_rows_where_there_is_much_to_share(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+    tree = load("tree_training")
+    result = tree.main(["--trees", "4", "--repeats", "1", "--scale", "0.3", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert max(row["apart"] for row in result["rows"]) < 1e-4
+    assert max(result["rows"], key=lambda row: row["spared"])["faster"] > 1
+
+
+@pytest.mark.slow
+def test_a_model_is_trained_and_loaded_again_in_four_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("peft", "bitsandbytes"):
+        pytest.importorskip(module)
+    result = load("four_bit").main(["--updates", "6", "--precisions", "nf4", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    (row,) = result["rows"]
+    assert row["loss last"] < row["loss first"]
+    assert row["resumed to the last bit"]
+    assert row["logprobs apart"] < 1e-3
+
+
+@pytest.mark.slow
+def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("peft", "trl", "datasets"):
+        pytest.importorskip(module)
+    size = ["--scale", "0.05", "--repeats", "1", "--steps", "2", "--threads", "1"]
+    result = load("trl_side_by_side").main(["--workload", "group", "--sides", "tree", "trl", *size, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    tree, trl = result["results"][0]["sides"]
+    assert tree["gradient_norm"] == pytest.approx(trl["gradient_norm"], rel=1e-3)
+    assert tree["computed"] < trl["computed"]
+
+
 @pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])
 def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "timeline_against_simpy":

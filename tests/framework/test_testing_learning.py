@@ -265,6 +265,11 @@ class NoLoss(Centred):
         return Loss("")
 
 
+class Unmeasured(Centred):
+    def metrics(self) -> Mapping[str, float]:
+        return {"groups": 0.0 if self.seen else float("nan")}
+
+
 class Indifferent(Centred):
     def value(self, reward: float, rewards: Sequence[float]) -> float:
         return 0.0
@@ -429,6 +434,7 @@ BROKEN: list[tuple[str, type, str]] = [
     ("optimizer", Noisy, "the_same_gets_the_same"),
     ("optimizer", Shuffling, "scores_stay_as_they_are"),
     ("optimizer", NoLoss, "it_names_its_loss"),
+    ("optimizer", Unmeasured, "its_figures_are_numbers"),
     ("learner", Promising, "an_update_gives_an_adapter"),
     ("learner", Stray, "what_was_there_stays"),
     ("learner", Overwriting, "what_was_there_stays"),

@@ -21,7 +21,11 @@ from agentfw.testing.samples import sample_episodes
 HOST = fresh_host(builtins=True, strict=False)
 
 # What a component can't be checked without; its own tests have a server of their own.
-NEEDS_A_SERVER = {("policy", "openai"): "needs a model server", ("tool", "mcp"): "needs an MCP server"}
+NEEDS_A_SERVER = {
+    ("policy", "openai"): "needs a model server",
+    ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
+    ("tool", "mcp"): "needs an MCP server",
+}
 
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
@@ -29,6 +33,9 @@ SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "engagement
 SERVER = Path(__file__).parent / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
+
+# One is made on the spot; the components take its folder as `model`.
+NEEDS_A_MODEL = {("policy", "transformers"), ("learner", "lora"), ("learner", "sft")}
 
 SLOW = {("tracker", "mlflow")}  # each check makes a database
 
@@ -49,8 +56,13 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("kind", "name", "check"), list(cases()))
-def test_a_builtin_keeps_its_promises(kind: str, name: str, check: CheckFunction) -> None:
-    factory = made_by(HOST, kind, name, SETTINGS.get((kind, name)))
+def test_a_builtin_keeps_its_promises(
+    kind: str, name: str, check: CheckFunction, request: pytest.FixtureRequest
+) -> None:
+    settings = SETTINGS.get((kind, name))
+    if (kind, name) in NEEDS_A_MODEL:
+        settings = {"model": str(request.getfixturevalue("small_model"))}
+    factory = made_by(HOST, kind, name, settings)
 
     result = run_check(check, factory, episodes=sample_episodes(), time_limit=300)
 

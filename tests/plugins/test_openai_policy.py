@@ -556,12 +556,13 @@ def test_waiting_for_a_slot_is_not_held_against_the_server() -> None:
 
 
 def test_a_cancelled_request_leaves_its_slot_to_the_next() -> None:
-    with serving(slow(1.0), slow(1.0), completion("next")) as (address, _):
+    with serving(slow(1.0), slow(1.0), completion("next")) as (address, server):
         policy = policy_at(address, concurrency=2)
 
         async def run() -> str:
             tasks = [asyncio.create_task(policy.generate(ASK)) for _ in range(2)]
-            await asyncio.sleep(0.2)
+            while server.most_in_flight < 2:
+                await asyncio.sleep(0.01)
             for task in tasks:
                 task.cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,25 +26,26 @@ from ..host import Host
 from ..host.plugin_record import describe
 from ..interfaces import parse_interface
 from ..memory import Memory
-from ..policy import Policy
+from ..policy import Policy, Sampling
 from ..policy_agent import PolicyAgent
 from ..scores import RewardModel, Schedule, parse_schedule
-from ..seeds import Seeds
 from ..settings import validate
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
-from .spec import Choice, RunSpec
+from .folder import RunFolder
+from .spec import COMPONENTS, Choice, CommonSpec
 
-__all__ = ["Assembly", "assemble", "blamed", "resolve"]
+__all__ = ["Assembly", "about_run", "assemble", "blamed", "make", "resolve", "resolve_again"]
 
 Made = TypeVar("Made")
+AnySpec = TypeVar("AnySpec", bound=CommonSpec)
 
 
 @dataclass(slots=True)
 class Assembly:
     """The live components of one run."""
 
-    spec: RunSpec
+    spec: CommonSpec
     host: Host
     policy: Policy
     memories: list[Memory]
@@ -57,19 +58,13 @@ class Assembly:
     def environment(self) -> Environment:
         """A fresh one for each episode."""
         choice = self.spec.environment
-        return _make(self.host, "environment", choice, Environment, "environment")
+        return make(self.host, "environment", choice, Environment, "environment")
 
-    def engagement(self, task: Task, watch: Watch | None) -> Engagement:
+    def engagement(self, policy: Policy, sampling: Sampling, watch: Watch | None) -> Engagement:
         """One agent in one fresh world."""
         spec = self.spec
-        seed = Seeds(spec.seed).child("policy").integer(task.id)
         agent: Agent = PolicyAgent(
-            self.policy,
-            self.tools,
-            self.memories,
-            sampling=spec.sampling.sampling(seed),
-            window=spec.window,
-            recall=spec.recall,
+            policy, self.tools, self.memories, sampling=sampling, window=spec.window, recall=spec.recall
         )
         return Engagement(
             self.environment(),
@@ -81,29 +76,25 @@ class Assembly:
             watch=watch,
         )
 
-    def tasks(self) -> list[Task]:
-        """Every episode of the run, in order; the samples of one task side by side."""
-        spec = self.spec
-        with blamed(f'environment "{spec.environment.name}"'):
-            found = list(self.environment().tasks(spec.episodes, spec.seed, spec.split))
+    def tasks(self, count: int, split: str) -> list[Task]:
+        """At most so many tasks of a split, in order."""
+        name = self.spec.environment.name
+        with blamed(f'environment "{name}"'):
+            found = list(self.environment().tasks(count, self.spec.seed, split))
         if not found:
             raise UsageError(
-                f'environment "{spec.environment.name}" has no task in the split "{spec.split}"',
+                f'environment "{name}" has no task in the split "{split}"',
                 mend="set another split, or give it tasks",
             )
         if len({task.index for task in found}) < len(found):
-            raise PluginError(
-                f'environment "{spec.environment.name}" gave two tasks one index', mend="number its tasks from 0"
-            )
-        return [replace(task, sample=sample) for task in found for sample in range(spec.samples)]
+            raise PluginError(f'environment "{name}" gave two tasks one index', mend="number its tasks from 0")
+        return found
 
-    def references(self) -> dict[str, list[dict[str, float]]]:
-        """What simple players reach in the run's episodes, as far as the environment knows: by name, a row each."""
+    def references(self, tasks: Sequence[Task]) -> dict[str, list[dict[str, float]]]:
+        """What simple players reach in these tasks, as far as the environment knows: by name, a row each."""
         found: dict[str, list[dict[str, float]]] = {}
         environment, name = self.environment(), self.spec.environment.name
-        for task in self.tasks():
-            if task.sample:
-                continue
+        for task in tasks:
             with blamed(f'environment "{name}", giving references for episode {task.id},'):
                 for player, figures in environment.references(task).items():
                     row = {figure: float(value) for figure, value in figures.items()}
@@ -168,7 +159,7 @@ def blamed(who: str) -> Iterator[None]:
         raise PluginError(f"{who} failed: {describe(error)}", mend="--debug shows where; mend the plugin") from error
 
 
-def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
+def resolve(spec: AnySpec, host: Host) -> tuple[AnySpec, dict[str, str]]:
     """The spec with every component's settings complete, and which distribution each component comes from."""
     sources: dict[str, str] = {}
 
@@ -179,40 +170,64 @@ def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
         settings = checked.model_dump(mode="json") if checked is not None else {}
         return choice.model_copy(update={"settings": settings})
 
-    def complete_all(kind: str, choices: Iterable[Choice]) -> tuple[Choice, ...]:
-        return tuple(complete(kind, choice, f"{kind}.{choice.name}") for choice in choices)
-
-    resolved = spec.model_copy(
-        update={
-            "environment": complete("environment", spec.environment, "environment"),
-            "policy": complete("policy", spec.policy, "policy"),
-            "memories": complete_all("memory", spec.memories),
-            "tools": complete_all("tool", spec.tools),
-            "rewards": complete_all("reward", spec.rewards),
-            "trackers": complete_all("tracker", spec.trackers),
-        }
-    )
-    return resolved, sources
+    completed: dict[str, Choice | tuple[Choice, ...]] = {}
+    for key, kind in COMPONENTS.items():
+        chosen = getattr(spec, key, None)
+        if isinstance(chosen, Choice):
+            completed[key] = complete(kind, chosen, key)
+        elif chosen is not None:
+            completed[key] = tuple(complete(kind, choice, f"{kind}.{choice.name}") for choice in chosen)
+    return spec.model_copy(update=completed), sources
 
 
-def assemble(spec: RunSpec, host: Host) -> Assembly:
+def resolve_again(spec: AnySpec, folder: RunFolder, host: Host) -> AnySpec:
+    """The resolved spec of a run that is there already; a plugin that has changed since is noted."""
+    resolved, sources = resolve(spec, host)
+    for component, source in folder.about.get("components", {}).items():
+        if sources.get(component) != source:
+            host.notes.append(f"{component} came from {source} and comes from {sources.get(component)} now")
+    return resolved
+
+
+def about_run(spec: CommonSpec, sources: Mapping[str, str], assembly: Assembly, host: Host) -> dict[str, Any]:
+    """What run.json says of every run."""
+    from .. import __version__
+
+    environment = assembly.environment()
+    return {
+        "agentfw": __version__,
+        "headline": environment.headline,
+        "lower_is_better": environment.lower_is_better,
+        "columns": dict(environment.columns),
+        "spec": spec.model_dump(mode="json"),
+        "components": sources,
+        "plugins": {
+            record.name: f"{record.distribution}=={record.version}"
+            for record in host.plugins
+            if record.state == "active"
+        },
+    }
+
+
+def assemble(spec: CommonSpec, host: Host) -> Assembly:
     """Make the components of a resolved spec."""
     assembly = Assembly(
         spec=spec,
         host=host,
-        policy=_make(host, "policy", spec.policy, Policy, "policy"),
-        memories=[_make(host, "memory", choice, Memory) for choice in spec.memories],
-        toolboxes=[_make(host, "tool", choice, Toolbox) for choice in spec.tools],
+        policy=make(host, "policy", spec.policy, Policy, "policy"),
+        memories=[make(host, "memory", choice, Memory) for choice in spec.memories],
+        toolboxes=[make(host, "tool", choice, Toolbox) for choice in spec.tools],
         tools=[],
-        rewards={choice.name: _make(host, "reward", choice, RewardModel) for choice in spec.rewards},
+        rewards={choice.name: make(host, "reward", choice, RewardModel) for choice in spec.rewards},
         weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
-        trackers=[_make(host, "tracker", choice, Tracker) for choice in spec.trackers],
+        trackers=[make(host, "tracker", choice, Tracker) for choice in spec.trackers],
     )
     assembly.environment()  # one that can't be made is told now, not in the first episode
     return assembly
 
 
-def _make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
+def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
+    """One component of a resolved spec, checked to be what its plugin says it is."""
     made = host.create(kind, choice.name, choice.settings, where=where or f"{kind}.{choice.name}")
     if not isinstance(made, protocol):
         source = host.find(kind, choice.name).record.distribution

@@ -16,9 +16,9 @@ from typing import Any
 from ..errors import UnknownNameError, UsageError
 from ..statistics import Interval, PairedDifference, bootstrap, paired_difference
 from .folder import RunFolder
-from .summary import columns, in_order
+from .summary import columns, in_order, leading
 
-__all__ = ["Row", "compare_runs", "side_by_side"]
+__all__ = ["Row", "change", "compare_runs", "side_by_side"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,16 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
     return [side_by_side(name, names, [table[name] for table in tables]) for name in chosen]
 
 
+def change(folder: RunFolder) -> PairedDifference | None:
+    """How the headline of a training went from its first evaluation to its last, task by task."""
+    stages = folder.stages()
+    if len(stages) < 2:
+        return None
+    first, last = (_tables(folder, stages[number]) for number in (min(stages), max(stages)))
+    name = leading(first.keys() & last.keys(), folder.headline)
+    return paired_difference(last[name], first[name])
+
+
 def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]]) -> Row:
     """One figure of several runs, each with its values by task."""
     differences: list[PairedDifference | None] = [None]
@@ -76,8 +86,17 @@ def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[s
 
 
 def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
+    """Each figure by task, and the headline also after each stage, as `error@5`."""
+    tables = _tables(folder, folder.metrics())
+    for updates, records in folder.stages().items():
+        stage = _tables(folder, records)
+        if folder.headline in stage:
+            tables[f"{folder.headline}@{updates}"] = stage[folder.headline]
+    return tables
+
+
+def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Each figure by task; where it was not measured, the task isn't there."""
-    records = folder.metrics()
     # Two environments draw the same seeds, and aren't the same tasks for it.
     tasks = [f"{folder.about['spec']['environment']['name']}/{record['task']}" for record in records]
     return {

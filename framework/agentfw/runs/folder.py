@@ -19,33 +19,31 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from ..episode import Episode
 from ..errors import RunFolderError, StorageError, UnknownNameError
-from .journal import Journal, read_journal, write_whole
+from .journal import write_whole
+from .records import Records
 
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
 
 FORMAT = 1
 
-_METRICS = (
-    *("episode", "task", "user", "reward", "utility", "outcome", "course"),
-    *("turns", "tokens", "failures", "finish", "scores"),
-)
-"""What every line of metrics.jsonl has."""
 
-
-class RunFolder:
+class RunFolder(Records):
     """One run's folder."""
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
-        self.path, self.about = path, about
+        super().__init__(path)
+        self.about = about
         self._lock: int | None = None
+
+    unit = "episodes"
+    """What is counted."""
 
     @property
     def id(self) -> str:
@@ -53,8 +51,17 @@ class RunFolder:
 
     @property
     def total(self) -> int:
-        """How many episodes there will be."""
+        """How many there will be."""
         return int(self.about["total"])
+
+    @property
+    def done(self) -> int:
+        """How many of them there are."""
+        return sum(1 for _ in self.concluded())
+
+    def stages(self) -> Mapping[int, list[dict[str, Any]]]:
+        """The figures of earlier stages, by the number of updates before them: a training has such."""
+        return {}
 
     @property
     def headline(self) -> str:
@@ -67,7 +74,7 @@ class RunFolder:
         return dict(self.about.get("columns", {}))
 
     @classmethod
-    def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> RunFolder:
+    def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> Self:
         """A new folder below `root`, with everything in it that a resumption needs."""
         now = datetime.now().astimezone()
         stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
@@ -118,7 +125,11 @@ class RunFolder:
             raise RunFolderError(
                 f"{file} can't be understood: {_words(error)}", mend="restore it from a copy"
             ) from None
-        return cls(path, about)
+        if about.get("kind") == "training":
+            from ..training.folder import TrainingFolder
+
+            return TrainingFolder(path, about)
+        return RunFolder(path, about)
 
     def lock(self) -> None:
         """Keep other processes from going on with this run at the same time."""
@@ -151,32 +162,6 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def journal(self, name: str) -> Journal:
-        return Journal.open(self.path / f"{name}.jsonl")
-
-    def episodes(self) -> Iterator[Episode]:
-        """What is on disk, in the order in which it was written."""
-        path = self.path / "episodes.jsonl"
-        for number, record in enumerate(read_journal(path), start=1):
-            try:
-                yield Episode.from_record(record)
-            except StorageError as error:
-                raise RunFolderError(f"{path}, line {number}: {error.message}", mend=error.mend) from error
-
-    def metrics(self) -> list[dict[str, Any]]:
-        """The figures of each episode, in the order of the tasks."""
-        return sorted(self.concluded(), key=lambda record: [int(part) for part in record["episode"].split("-")])
-
-    def concluded(self) -> Iterator[dict[str, Any]]:
-        """The figures of each episode, in the order in which the episodes were scored and learned from."""
-        path = self.path / "metrics.jsonl"
-        for number, record in enumerate(read_journal(path), start=1):
-            lacking = [key for key in _METRICS if key not in record]
-            if lacking or not re.fullmatch(r"\d+-\d+", str(record["episode"])):
-                what = f"has no {', '.join(lacking)}" if lacking else "names no episode"
-                raise RunFolderError(f"{path}, line {number}, {what}", mend="restore the file from a copy")
-            yield record
 
     def summary(self) -> dict[str, Any] | None:
         """The whole run in figures, once it is done."""

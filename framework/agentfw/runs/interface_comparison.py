@@ -29,10 +29,11 @@ from ..host import Host, HostOptions
 from ..host.plugin_guard import stdout_to_stderr
 from ..interfaces import parse_interface
 from ..report import Bar, Canvas, bar_chart
+from ..seeds import Seeds
 from .assembly import assemble, blamed, resolve
 from .comparison import Row, side_by_side
 from .journal import write_whole
-from .run import checked_figure
+from .play import checked_figure
 from .spec import RunSpec, parse_spec
 from .summary import in_order
 from .workers import in_processes, usual_processes
@@ -192,6 +193,7 @@ def _play(job: _Job, host: Host) -> list[Figures]:
     spec = parse_spec({**job.spec, "interface": job.interface, "seed": job.seed}, "spec")
     with stdout_to_stderr():
         assembly = assemble(spec, host)
+        seeds = Seeds(spec.seed).child("policy")
         found: dict[str, Figures] = {}
 
         async def play() -> None:
@@ -200,7 +202,9 @@ def _play(job: _Job, host: Host) -> list[Figures]:
             async def one(task: Task) -> None:
                 async with room:
                     with blamed(f"episode {task.id} of {spec.environment.name} + {spec.policy.name}"):
-                        episode = await assembly.engagement(task, None).run(task)
+                        episode = await assembly.engagement(
+                            assembly.policy, spec.sampling.sampling(seeds.integer(task.id)), None
+                        ).run(task)
                 episode.environment = spec.environment.name
                 found[task.id] = {
                     "utility": checked_figure(episode.utility, "utility", episode),
@@ -217,7 +221,7 @@ def _play(job: _Job, host: Host) -> list[Figures]:
             finally:
                 await assembly.close()
 
-        tasks = assembly.tasks()
+        tasks = assembly.tasks(spec.episodes, spec.split)
         asyncio.run(play())
     return [found[task.id] for task in tasks]
 

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from ..errors import RunFolderError, StorageError
 
-__all__ = ["Journal", "read_journal", "write_whole"]
+__all__ = ["Journal", "make_folder", "read_journal", "write_whole"]
 
 Record = dict[str, Any]
 
@@ -131,6 +131,16 @@ def write_whole(path: Path, data: bytes | str) -> None:
             temporary.unlink()
         raise StorageError(
             f"can't write {path}: {error.strerror or error}", mend="make room on the disk, and make the folder writable"
+        ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, where there is none yet."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"can't make {path}: {error.strerror or error}", mend="make room on the disk, and make the folder writable"
         ) from error
 
 

@@ -20,9 +20,20 @@ from ..report import Canvas, Lane, Mark, Number, Page, Series, Span, lanes_chart
 from ..statistics import Interval, bootstrap
 from .folder import RunFolder
 from .journal import write_whole
-from .summary import Summary, beside, columns, course, figures_of, in_order
+from .summary import Summary, beside, columns, course, figures_of, in_order, leading
 
-__all__ = ["curve", "timeline_picture", "write_episode_picture", "write_report"]
+__all__ = [
+    "PHONE",
+    "curve",
+    "made_of",
+    "range_words",
+    "short",
+    "timeline_picture",
+    "told_whole",
+    "word_for_word",
+    "write_episode_picture",
+    "write_report",
+]
 
 _TRANSCRIPTS = 3
 """So many episodes are shown whole: the worst, the median and the best."""
@@ -30,7 +41,7 @@ _LONGEST = 60_000
 """Characters of a transcript; what is beyond is in the run folder."""
 _BANDED = 300
 """Rounds up to which each gets its interval: for thousands of them the resampling would take longer than the run."""
-_PHONE = 350
+PHONE = 350
 """Pixels that a phone has for a picture."""
 _ROWS = 1000
 """Episodes in the table: more would make the page slow, and nobody reads them."""
@@ -43,10 +54,13 @@ def write_report(folder: RunFolder) -> list[Path]:
     records = folder.metrics()
     if not records:
         raise UsageError(f"{folder.id} has no finished episode yet", mend=f"agentfw runs resume {folder.id}")
-    ids = _told(records)
-    chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
-    picture = curve(folder, records)
-    page = _page(folder, records, picture, [chosen[name] for name in ids if name in chosen])
+    if folder.unit == "updates":
+        from ..training.report import training_page
+
+        page, picture = training_page(folder, records)
+    else:
+        picture = curve(folder, records)
+        page = _page(folder, records, picture, told_whole(folder, records))
     files = {"report.html": page.render().encode(), "curve.png": picture.to_png()}
     for name, data in files.items():
         write_whole(folder.path / name, data)
@@ -72,7 +86,7 @@ def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = No
 
 def curve(folder: RunFolder, records: Sequence[Mapping[str, Any]], *, width: float = 880) -> Canvas:
     """How the headline figure went: over the rounds of an episode where there are rounds, else over the episodes."""
-    headline, rounds = _headline(folder, records), course(records)
+    headline, rounds = leading(columns(records), folder.headline), course(records)
     if rounds:
         return _curve_by_round(folder.headline, records, len(rounds), width)
     values = columns(records)[headline]
@@ -140,7 +154,7 @@ def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -
 
 def _page(folder: RunFolder, records: Sequence[Mapping[str, Any]], picture: Canvas, told: Sequence[Episode]) -> Page:
     spec: Mapping[str, Any] = folder.about["spec"]
-    headline = _headline(folder, records)
+    headline = leading(columns(records), folder.headline)
     count = f"{len(records):,}" if len(records) == folder.total else f"{len(records):,} of {folder.total:,}"
     done = f"{count} {'episode' if folder.total == 1 else 'episodes'}"
     page = Page(f"{spec['environment']['name']}, {spec['policy']['name']}", subtitle=f"{folder.id}, {done}")
@@ -150,19 +164,9 @@ def _page(folder: RunFolder, records: Sequence[Mapping[str, Any]], picture: Canv
     if middle is not None and middle.ended > middle.started:
         page.section("On the timeline", "Time runs from left to right. What was put aside goes on later where it was.")
         title = f"Episode {middle.id}"
-        page.figure(timeline_picture(middle, title=title), narrow=timeline_picture(middle, title=title, width=_PHONE))
-    if told:
-        chosen = "The episodes with the lowest, the middle and the highest reward." if len(told) > 1 else ""
-        page.section("Word for word", chosen)
-        for episode in told:
-            reward = next(record["reward"] for record in records if record["episode"] == episode.id)
-            note = f"reward {reward:.3f}, {len(episode.turns)} turns"
-            page.details(f"Episode {episode.id}", _transcript(episode), note=note)
-    page.section("What it was made of")
-    page.details("Settings", json.dumps(spec, indent=2, ensure_ascii=False))
-    facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
-    facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
-    page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
+        page.figure(timeline_picture(middle, title=title), narrow=timeline_picture(middle, title=title, width=PHONE))
+    word_for_word(page, records, told)
+    made_of(page, folder)
     _episodes(page, records, headline)
     return page
 
@@ -178,7 +182,7 @@ def _episodes(page: Page, records: Sequence[Mapping[str, Any]], headline: str) -
             [
                 str(record["episode"]),
                 str(record["user"]),
-                *(_short(figures_of(record).get(name, math.nan)) for name in shown),
+                *(short(figures_of(record).get(name, math.nan)) for name in shown),
                 int(record["turns"]),
                 int(record["tokens"]),
                 str(record["finish"]).replace("_", " "),
@@ -195,7 +199,7 @@ def _figures(
     values = columns(records)
     figures = {name: bootstrap(some) for name, some in values.items()}
     shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
-    cards = [(name, f"{figures[name].estimate:.3f}", _range(figures[name])) for name in shown]
+    cards = [(name, f"{figures[name].estimate:.3f}", range_words(figures[name])) for name in shown]
     turns, failures = (
         sum(int(record["turns"]) for record in records),
         sum(int(record["failures"]) for record in records),
@@ -203,12 +207,12 @@ def _figures(
     cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
     cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
     page.highlights(cards)
-    page.figure(picture, narrow=curve(folder, records, width=_PHONE))
+    page.figure(picture, narrow=curve(folder, records, width=PHONE))
     lower = f" The lower the {headline}, the better." if folder.about.get("lower_is_better") else ""
     names = in_order(figures, headline)
     if len(records) == 1:
         page.section("Figures", f"Of one episode, so without an interval.{lower}")
-        page.table(["figure", "value"], [[name, _short(figures[name].estimate)] for name in names])
+        page.table(["figure", "value"], [[name, short(figures[name].estimate)] for name in names])
         return
     page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{lower}")
     page.table(
@@ -216,8 +220,8 @@ def _figures(
         [
             [
                 name,
-                *(_short(value) for value in (figures[name].estimate, figures[name].low, figures[name].high)),
-                *(_short(least) for least in _extremes(values[name])),
+                *(short(value) for value in (figures[name].estimate, figures[name].low, figures[name].high)),
+                *(short(least) for least in _extremes(values[name])),
             ]
             for name in names
         ],
@@ -238,21 +242,44 @@ def _beside(page: Page, folder: RunFolder) -> None:
             [
                 who,
                 *map(
-                    _short,
+                    short,
                     (figures[folder.headline].estimate, figures[folder.headline].low, figures[folder.headline].high),
                 ),
-                *(_short(figures[name].estimate) if name in figures else None for name in columns),
+                *(short(figures[name].estimate) if name in figures else None for name in columns),
             ]
             for who, figures in beside(summary, folder)
         ],
     )
 
 
-def _told(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def told_whole(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> list[Episode]:
     """The episodes that are shown whole."""
     order = sorted(records, key=lambda record: float(record["reward"]))
     places = sorted({0, len(order) // 2, len(order) - 1})[:_TRANSCRIPTS]
-    return [str(order[place]["episode"]) for place in places]
+    ids = [str(order[place]["episode"]) for place in places]
+    chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
+    return [chosen[name] for name in ids if name in chosen]
+
+
+def word_for_word(page: Page, records: Sequence[Mapping[str, Any]], told: Sequence[Episode]) -> None:
+    """The section with whole episodes."""
+    if not told:
+        return
+    chosen = "The episodes with the lowest, the middle and the highest reward." if len(told) > 1 else ""
+    page.section("Word for word", chosen)
+    for episode in told:
+        reward = next(record["reward"] for record in records if record["episode"] == episode.id)
+        note = f"reward {reward:.3f}, {len(episode.turns)} turns"
+        page.details(f"Episode {episode.id}", _transcript(episode), note=note)
+
+
+def made_of(page: Page, folder: RunFolder) -> None:
+    """The section with the settings and where everything came from."""
+    page.section("What it was made of")
+    page.details("Settings", json.dumps(folder.about["spec"], indent=2, ensure_ascii=False))
+    facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
+    facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
+    page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
 
 
 def _transcript(episode: Episode) -> str:
@@ -273,11 +300,6 @@ def _transcript(episode: Episode) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "\n\n... the rest is in episodes.jsonl"
 
 
-def _headline(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> str:
-    """The figure to lead with: what the environment says, where it has measured that."""
-    return folder.headline if folder.headline in columns(records) else "utility"
-
-
 def _smoothed(values: Sequence[float], span: int) -> list[float]:
     """The mean of each value and up to span - 1 before it; what was not measured is left out."""
     smooth = []
@@ -292,11 +314,11 @@ def _extremes(values: Sequence[float]) -> tuple[float, float]:
     return min(known), max(known)
 
 
-def _range(interval: Interval) -> str:
+def range_words(interval: Interval) -> str:
     return f"95%: {interval.low:.3f} to {interval.high:.3f}" if interval.count > 1 else "one episode"
 
 
-def _short(value: float) -> Number | None:
+def short(value: float) -> Number | None:
     """Three decimals; figures of different size stand in one column, so each keeps its own."""
     if math.isnan(value):
         return None

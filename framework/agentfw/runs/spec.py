@@ -29,7 +29,30 @@ from ..policy import Sampling
 from ..scores import parse_schedule
 from ..settings import Settings, validate
 
-__all__ = ["Choice", "RewardChoice", "RunSpec", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"]
+__all__ = [
+    "COMPONENTS",
+    "Choice",
+    "CommonSpec",
+    "RewardChoice",
+    "RunSpec",
+    "SamplingSettings",
+    "apply_assignments",
+    "parse_spec",
+    "read_spec",
+]
+
+COMPONENTS = {
+    "environment": "environment",
+    "policy": "policy",
+    "teacher": "policy",
+    "optimizer": "optimizer",
+    "learner": "learner",
+    "memories": "memory",
+    "tools": "tool",
+    "rewards": "reward",
+    "trackers": "tracker",
+}
+"""Each key of a spec that names components, and of which kind they are."""
 
 
 class Choice(Settings):
@@ -67,8 +90,8 @@ class SamplingSettings(Settings):
         return Sampling(self.temperature, self.top_p, self.max_tokens, seed)
 
 
-class RunSpec(Settings):
-    """Everything that a run needs to know."""
+class CommonSpec(Settings):
+    """What a run and a training both need to know."""
 
     environment: Choice = Field(description="The world")
     policy: Choice = Field(description="Who decides")
@@ -82,13 +105,10 @@ class RunSpec(Settings):
         "event_driven",
         description="How what happens reaches the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
     )
-    episodes: int = Field(8, ge=1, description="How many tasks are played")
-    samples: int = Field(1, ge=1, description="How often each task is played; the samples form a group")
     concurrency: int = Field(
         8, ge=1, description="How many episodes at once; with a memory, also after how many it learns"
     )
     seed: int = Field(7, description="Where every random choice comes from")
-    split: str = Field("test", description="Which of the environment's tasks: `train`, `validation` or `test`")
     horizon: float | None = Field(None, gt=0, description="When an episode ends at the latest, in the world's time")
     max_turns: int = Field(1000, ge=1, description="After how many turns an episode ends at the latest")
     time_per_token: float | None = Field(
@@ -100,7 +120,7 @@ class RunSpec(Settings):
         default_factory=SamplingSettings, description="How the policy samples; what is left out is up to the policy"
     )
 
-    @field_validator("environment", "policy", mode="before")
+    @field_validator("environment", "policy", "teacher", "optimizer", "learner", mode="before", check_fields=False)
     @classmethod
     def _one(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
@@ -129,6 +149,14 @@ class RunSpec(Settings):
         return text
 
 
+class RunSpec(CommonSpec):
+    """Everything that a run needs to know."""
+
+    episodes: int = Field(8, ge=1, description="How many tasks are played")
+    samples: int = Field(1, ge=1, description="How often each task is played; the samples form a group")
+    split: str = Field("test", description="Which of the environment's tasks: `train`, `validation` or `test`")
+
+
 def _parsed(parse: Callable[[Any], object], value: object) -> None:
     """Check a value that has a little grammar of its own; its complaint then stands beside the others, with its key."""
     try:
@@ -138,6 +166,7 @@ def _parsed(parse: Callable[[Any], object], value: object) -> None:
 
 
 _LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
+_SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())
 
 
 def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
@@ -163,8 +192,8 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
     """Put what `--set` says into the plain values of a spec.
 
     `seed=3` and `sampling.top_p=0.9` are the spec's own keys; `environment.rate=0.5` and `policy.tokens=4` are settings
-    of these components; `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (also `reward.NAME.weight`) and
-    `tracker.NAME.key` are settings of one of several.
+    of these components, as are those of `optimizer`, `learner` and `teacher`; `memory.NAME.key`, `tool.NAME.key`,
+    `reward.NAME.key` (also `reward.NAME.weight`) and `tracker.NAME.key` are settings of one of several.
 
     >>> apply_assignments({"environment": "inbox"}, {"environment": {"rate": 0.5}, "seed": 3})
     {'environment': {'name': 'inbox', 'settings': {'rate': 0.5}}, 'seed': 3}
@@ -172,7 +201,7 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
     result = dict(values)
     for key, value in assignments.items():
         singular = next((one for one, several in _LISTS.items() if several == key), "")
-        if key in ("environment", "policy"):
+        if key in _SINGLE:
             result[key] = _with_settings(_table(result.get(key, {})), value, key, ())
         elif key in _LISTS:
             result[_LISTS[key]] = _assign_to_one(list(_listed(result.get(_LISTS[key], ()))), key, value)
@@ -198,7 +227,7 @@ def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> l
 
 def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(settings, Mapping):
-        if isinstance(settings, str) and where in ("environment", "policy"):
+        if isinstance(settings, str) and where in _SINGLE:
             return {"name": settings}
         raise SettingsError(f"--set {where}=... says no key", mend=f"write {where}.KEY=VALUE")
     taken = {key: settings[key] for key in own if key in settings}

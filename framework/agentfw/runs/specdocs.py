@@ -1,4 +1,4 @@
-"""The tables of docs/settings.md, made from the fields of `RunSpec`.
+"""The tables of docs/settings.md, made from the fields of `RunSpec` and `TrainSpec`.
 
 The one rule: what stands between the two markers of docs/settings.md is never written by hand; a test compares it with
 `tables()`.
@@ -16,7 +16,8 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from .spec import Choice, RewardChoice, RunSpec, SamplingSettings
+from ..training.spec import EvaluationSettings, TrainSpec
+from .spec import Choice, CommonSpec, RewardChoice, RunSpec, SamplingSettings
 
 __all__ = ["insert", "tables"]
 
@@ -30,16 +31,19 @@ _KINDS: Mapping[Any, str] = {
     Choice: "a component",
     RewardChoice: "a reward",
     SamplingSettings: "a table",
+    EvaluationSettings: "a table",
 }
 
 
 def tables() -> str:
-    """The keys of a spec, of a component in it, of a reward in it, and of `[sampling]`, as markdown."""
+    """The keys of a spec, of its tables, and of what else the spec of a training has, as markdown."""
     parts: list[tuple[str, type[BaseModel]]] = [
         ("A spec", RunSpec),
         ("A component", Choice),
         ("A reward", RewardChoice),
         ("`[sampling]`", SamplingSettings),
+        ("A training's spec, where it differs", TrainSpec),
+        ("`[evaluation]` of a training", EvaluationSettings),
     ]
     return "\n\n".join(f"### {title}\n\n{_table(model)}" for title, model in parts)
 
@@ -57,6 +61,7 @@ def _table(model: type[BaseModel]) -> str:
     rows = [
         f"| `{name}` | {_kind(field.annotation)} | {_default(field)} | {field.description or ''} |"
         for name, field in model.model_fields.items()
+        if model is not TrainSpec or repr(field) != repr(CommonSpec.model_fields.get(name))
     ]
     return "\n".join(["| key | is | default | meaning |", "| --- | --- | --- | --- |", *rows])
 

@@ -7,7 +7,7 @@ so the same run gives the same summary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,19 @@ from ..statistics import Interval, bootstrap
 if TYPE_CHECKING:
     from .folder import RunFolder
 
-__all__ = ["Summary", "beside", "columns", "course", "figures_of", "in_order", "summarize"]
+__all__ = [
+    "Summary",
+    "beside",
+    "columns",
+    "course",
+    "figures_from",
+    "figures_of",
+    "figures_record",
+    "in_order",
+    "intervals",
+    "leading",
+    "summarize",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +53,36 @@ class Summary:
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values; a bound that isn't known (one episode has no spread) is null."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
-        record["figures"] = _to_rows(self.figures)
-        record["references"] = {name: _to_rows(figures) for name, figures in self.references.items()}
+        record["figures"] = figures_record(self.figures)
+        record["references"] = {name: figures_record(figures) for name, figures in self.references.items()}
         return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Summary:
-        references = {name: _from_rows(rows) for name, rows in record.get("references", {}).items()}
-        return cls(**{**record, "figures": _from_rows(record["figures"]), "references": references})
+        references = {name: figures_from(rows) for name, rows in record.get("references", {}).items()}
+        return cls(**{**record, "figures": figures_from(record["figures"]), "references": references})
+
+
+def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
+    """Figures as plain JSON values."""
+    return {
+        name: {
+            "mean": interval.estimate,
+            "low": _or_none(interval.low),
+            "high": _or_none(interval.high),
+            "count": interval.count,
+            "missing": interval.missing,
+        }
+        for name, interval in figures.items()
+    }
+
+
+def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
+    """What `figures_record` gave, as intervals again."""
+    return {
+        name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
+        for name, row in record.items()
+    }
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -79,8 +113,18 @@ def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
 
 
 def in_order(names: Iterable[str], headline: str) -> list[str]:
-    """Figures as a table shows them: the headline, then the reward and the utility, then the others."""
-    return sorted(names, key=lambda name: (name != headline, name not in ("reward", "utility")))
+    """Figures as a table shows them: the headline (and `error@5`), then reward and utility, then the others."""
+    return sorted(names, key=lambda name: (name.partition("@")[0] != headline, name not in ("reward", "utility")))
+
+
+def leading(figures: Container[str], headline: str) -> str:
+    """The figure to lead with: what the environment says, where that was measured."""
+    return headline if headline in figures else "utility"
+
+
+def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
+    """The mean of every figure that was measured, with its interval."""
+    return {name: bootstrap(values) for name, values in columns(records).items()}
 
 
 def beside(summary: Summary, folder: RunFolder) -> list[tuple[str, Mapping[str, Interval]]]:
@@ -105,32 +149,12 @@ def summarize(
         tokens=sum(int(record["tokens"]) for record in records),
         failures=sum(int(record["failures"]) for record in records),
         seconds=round(seconds, 3),
-        figures={name: bootstrap(values) for name, values in columns(records).items()},
+        figures=intervals(records),
         references={
             player: {name: bootstrap([row[name] for row in rows if name in row]) for row in rows[:1] for name in row}
             for player, rows in (references or {}).items()
         },
     )
-
-
-def _to_rows(figures: Mapping[str, Interval]) -> dict[str, Any]:
-    return {
-        name: {
-            "mean": interval.estimate,
-            "low": _or_none(interval.low),
-            "high": _or_none(interval.high),
-            "count": interval.count,
-            "missing": interval.missing,
-        }
-        for name, interval in figures.items()
-    }
-
-
-def _from_rows(rows: Mapping[str, Any]) -> dict[str, Interval]:
-    return {
-        name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
-        for name, row in rows.items()
-    }
 
 
 def _or_none(value: float) -> float | None:

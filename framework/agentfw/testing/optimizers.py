@@ -134,6 +134,15 @@ def it_names_its_loss(subject: Optimizers) -> None:
     require(isinstance(loss, Loss) and isinstance(loss.name, str) and loss.name, "it names no loss")
 
 
+def its_figures_are_numbers(subject: Optimizers) -> None:
+    """The figures that it gives of a batch are finite numbers, also of a batch of nothing."""
+    for groups in (_batch(), []):
+        optimizer = subject.make()
+        _advantages(optimizer, groups)
+        for name, value in optimizer.metrics().items():
+            require(isinstance(value, (int, float)) and math.isfinite(value), f"of its figures, {name} is {value!r}")
+
+
 OPTIMIZER: list[CheckFunction] = [
     advantages_can_be_used,
     equal_rewards_will_do,
@@ -145,4 +154,5 @@ OPTIMIZER: list[CheckFunction] = [
     the_same_gets_the_same,
     scores_stay_as_they_are,
     it_names_its_loss,
+    its_figures_are_numbers,
 ]

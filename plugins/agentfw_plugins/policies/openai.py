@@ -12,13 +12,11 @@ refuses a field it doesn't know is asked again without it, and not troubled with
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-import random
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -27,19 +25,14 @@ from agentfw import Settings
 from agentfw.errors import AgentfwError, EndpointError, nearest
 from agentfw.policy import Generation, Policy, Request
 
-from .openai_wire import Malformed, chat_body, plain_words, read_answer, retry_after
-
-if TYPE_CHECKING:
-    import httpx
+from .endpoint import Endpoint, Malformed, Refused, key_in
+from .openai_wire import chat_body, read_answer
 
 __all__ = ["OpenAIPolicy", "OpenAISettings"]
 
 logger = logging.getLogger(__name__)
-Answer = TypeVar("Answer")
 
-_TRIED_AGAIN = {408, 409, 429}  # and every 5xx
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; the bounds of the jitter, doubled from try to try
-_CONNECT = 10.0  # seconds; a host that doesn't even accept by then is tried again
+_GUESSING = 10.0  # seconds; an error is told with a guess if that takes no longer
 _OWN_FIELDS = {"messages", "model", "n", "stream", "tools"}
 
 # Fields that a server may refuse, and how its words tell which one it was.
@@ -95,23 +88,6 @@ class OpenAISettings(Settings):
         return value
 
 
-class _Connection(NamedTuple):
-    """What belongs to one event loop."""
-
-    client: httpx.AsyncClient
-    slots: asyncio.Semaphore
-    naming: asyncio.Lock
-    """Held while the server is asked for its models: many requests begin at once and one question is enough."""
-
-
-class _Refused(Exception):
-    """An answer that trying again won't change."""
-
-    def __init__(self, url: str, status: int, words: str) -> None:
-        super().__init__(f"{url} refused: HTTP {status}")
-        self.url, self.status, self.words = url, status, words
-
-
 class OpenAIPolicy(Policy):
     """A model behind an OpenAI-compatible address."""
 
@@ -119,20 +95,21 @@ class OpenAIPolicy(Policy):
         self.settings = settings
         self._model = settings.model
         self._refused: set[str] = set()
-        self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
-        # Not a named generator: how long a retry waits is no part of any result.
-        self._jitter = random.Random()
+        self._endpoint = Endpoint(
+            settings.base_url,
+            concurrency=settings.concurrency,
+            deadline=settings.deadline,
+            retries=settings.retries,
+            key=lambda: key_in(settings.api_key_env),
+        )
 
     async def generate(self, request: Request) -> Generation:
-        connection = self._connection()
-        async with connection.slots:
-            # The clock starts with the slot: waiting for one's turn here says nothing about the server.
-            until = asyncio.get_running_loop().time() + self.settings.deadline
+        async with self._endpoint.slot() as until:
             try:
-                model = await self._named(connection, until)
-                generation = await self._completed(connection, request, model, until)
-            except _Refused as refusal:
-                raise await self._explained(connection, refusal) from None
+                model = await self._named(until)
+                generation = await self._completed(request, model, until)
+            except Refused as refusal:
+                raise await self._explained(refusal) from None
         generation.version = generation.version or model
         if self.settings.token_ids == "on" and not (generation.token_ids and generation.logprobs):
             raise EndpointError(
@@ -142,34 +119,15 @@ class OpenAIPolicy(Policy):
         return generation
 
     async def close(self) -> None:
-        connection = self._connections.pop(asyncio.get_running_loop(), None)
-        if connection is not None:
-            await connection.client.aclose()
-
-    def _connection(self) -> _Connection:
-        loop = asyncio.get_running_loop()
-        if loop not in self._connections:
-            import httpx
-
-            for other in [other for other in self._connections if other.is_closed()]:
-                del self._connections[other]
-            at_once = self.settings.concurrency
-            client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=_CONNECT),
-                limits=httpx.Limits(max_connections=at_once, max_keepalive_connections=at_once),
-                # A proxy that the environment names can't reach a server on this machine.
-                trust_env=urlsplit(self.settings.base_url).hostname not in ("localhost", "127.0.0.1", "::1"),
-            )
-            self._connections[loop] = _Connection(client, asyncio.Semaphore(at_once), asyncio.Lock())
-        return self._connections[loop]
+        await self._endpoint.close()
 
     # -- what is asked -------------------------------------------------------------------------------------------------
 
-    async def _named(self, connection: _Connection, until: float) -> str:
+    async def _named(self, until: float) -> str:
         """The model to ask."""
-        async with connection.naming:
+        async with self._endpoint.lock():
             if not self._model:
-                names = await self._models(connection, until)
+                names = await self._models(until)
                 if not names:
                     raise EndpointError(
                         f"{self.settings.base_url} lists no models", mend="load one, or name one in model"
@@ -177,26 +135,26 @@ class OpenAIPolicy(Policy):
                 self._model = names[0]
         return self._model
 
-    async def _models(self, connection: _Connection, until: float) -> list[str]:
+    async def _models(self, until: float) -> list[str]:
         def read(reply: object) -> list[str]:
             entries = reply.get("data") if isinstance(reply, dict) else None
             if not isinstance(entries, list):
                 raise Malformed("the answer is no list of models")
             return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and entry.get("id")]
 
-        return await self._exchanged(connection, "/models", None, read, until)
+        return await self._endpoint.ask("/models", None, read, until)
 
-    async def _completed(self, connection: _Connection, request: Request, model: str, until: float) -> Generation:
+    async def _completed(self, request: Request, model: str, until: float) -> Generation:
         """Ask, and ask again without whatever the server refuses to know."""
         names = {action.name for action in request.actions}
         without: dict[str, str] = {}  # fields, and in which words they were refused
         while True:
             body = self._body(request, model, self._refused | without.keys())
             try:
-                generation = await self._exchanged(
-                    connection, "/chat/completions", body, lambda reply: read_answer(reply, names), until
+                generation = await self._endpoint.ask(
+                    "/chat/completions", body, lambda reply: read_answer(reply, names), until
                 )
-            except _Refused as refusal:
+            except Refused as refusal:
                 name = self._unknown(refusal, body)
                 if name is None:
                     raise
@@ -216,7 +174,7 @@ class OpenAIPolicy(Policy):
             body["max_completion_tokens"] = body.pop("max_tokens")
         return {name: value for name, value in body.items() if name not in without} | self.settings.extra_body
 
-    def _unknown(self, refusal: _Refused, body: Mapping[str, Any]) -> str | None:
+    def _unknown(self, refusal: Refused, body: Mapping[str, Any]) -> str | None:
         """The field that a refusal is about and that can be left out, if there is one."""
         if refusal.status not in (400, 403, 422) or _TOO_LONG.search(refusal.words):
             return None
@@ -227,76 +185,7 @@ class OpenAIPolicy(Policy):
                 return name
         return None
 
-    # -- how it is asked -----------------------------------------------------------------------------------------------
-
-    async def _exchanged(
-        self,
-        connection: _Connection,
-        path: str,
-        body: Mapping[str, Any] | None,
-        read: Callable[[object], Answer],
-        until: float,
-    ) -> Answer:
-        """One question, tried until it has a usable answer, is refused, or there is no more time."""
-        import httpx
-
-        loop = asyncio.get_running_loop()
-        url, headers, key = self.settings.base_url + path, {"content-type": "application/json"}, self._key()
-        if key:
-            headers["authorization"] = f"Bearer {key}"
-        method, content = ("GET", None) if body is None else ("POST", json.dumps(body))
-        tries, last, check = 0, "", ""
-        while True:
-            tries += 1
-            asked: float | None = None  # how long the server wants to be left alone
-            try:
-                async with asyncio.timeout_at(until):
-                    response = await connection.client.request(method, url, content=content, headers=headers)
-            except TimeoutError:
-                last = f"{last}, then no answer in time" if last else "no answer in time"
-                check = "is the server overloaded? lower concurrency, or raise deadline"
-                break
-            except httpx.RequestError as error:
-                last = f"{type(error).__name__}: {error}".removesuffix(": ")
-                check = "is the server running, and is the port right?"
-            else:
-                words = plain_words(response, key)
-                if response.status_code in _TRIED_AGAIN or response.status_code >= 500:
-                    last, asked = f"HTTP {response.status_code}: {words}", retry_after(response)
-                    busy = response.status_code == 429
-                    check = "lower concurrency, or raise deadline" if busy else "what does the server's log say?"
-                elif response.status_code != 200:
-                    raise _Refused(url, response.status_code, words)
-                else:
-                    try:
-                        return read(response.json())
-                    except Malformed as error:
-                        last = f"{error}: {words}"
-                    except (ValueError, RecursionError):
-                        last = f"the answer is no JSON: {words}"
-                    check = "is that an OpenAI-compatible server, and does base_url end in /v1?"
-            pause = self._jitter.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (tries - 1)))
-            if asked is not None:
-                pause = asked + min(pause, 1.0)
-            if tries > self.settings.retries or loop.time() + pause >= until:
-                break
-            await asyncio.sleep(pause)
-        times = "1 try" if tries == 1 else f"{tries} tries"
-        raise EndpointError(
-            f"{url} gave no usable answer in {times} (deadline {self.settings.deadline:g} s); last: {last}", mend=check
-        )
-
-    def _key(self) -> str:
-        name = self.settings.api_key_env
-        key = os.environ.get(name, "").strip() if name else ""
-        if not (key.isascii() and key.isprintable()):
-            # Said here, because httpx would say it with the key in its words.
-            raise EndpointError(
-                f"the key in {name} can't be sent: it holds more than printable ASCII", mend=f"set {name} anew"
-            )
-        return key
-
-    async def _explained(self, connection: _Connection, refusal: _Refused) -> AgentfwError:
+    async def _explained(self, refusal: Refused) -> AgentfwError:
         """A refusal as an error that says what to check."""
         name, status = self.settings.api_key_env, refusal.status
         if status in (401, 403):
@@ -308,18 +197,18 @@ class OpenAIPolicy(Policy):
             if name and not os.environ.get(name):
                 mend = f"the environment variable {name} is not set; it should hold the key"
         elif status == 404:
-            mend = await self._nearest_model(connection)
+            mend = await self._nearest_model()
         elif _TOO_LONG.search(refusal.words):
             mend = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
         else:
             mend = "the request is not what this server expects; what does its log say?"
         return EndpointError(f"{refusal.url} refused: HTTP {status}: {refusal.words}", mend=mend)
 
-    async def _nearest_model(self, connection: _Connection) -> str:
-        until = asyncio.get_running_loop().time() + min(_CONNECT, self.settings.deadline)
+    async def _nearest_model(self) -> str:
+        until = asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline)
         try:
-            names = await self._models(connection, until)
-        except (EndpointError, _Refused):
+            names = await self._models(until)
+        except (EndpointError, Refused):
             return "does base_url end in /v1?"
         guess = nearest(self._model, names)
         shown = ", ".join(names[:10]) or "none"

@@ -16,7 +16,13 @@ def agentfw_environments() -> list[Component]:
             "agentfw_laboratory.guessing:Guessing",
             "Guess a number in each round",
             settings="agentfw_laboratory.guessing:GuessingSettings",
-        )
+        ),
+        Component(
+            "bandit",
+            "agentfw_laboratory.bandit:Bandit",
+            "Has a favourite word",
+            settings="agentfw_laboratory.bandit:BanditSettings",
+        ),
     ]
 
 
@@ -28,6 +34,37 @@ def agentfw_policies() -> list[Component]:
             "agentfw_laboratory.hashing:Hashing",
             "Acts on the hash of all it reads",
             settings="agentfw_laboratory.hashing:HashingSettings",
+        ),
+        Component(
+            "biased",
+            "agentfw_laboratory.bandit:Biased",
+            "Says words, each with a bias that can be learned",
+            settings="agentfw_laboratory.bandit:BiasedSettings",
+        ),
+        Component("unpublishable", "agentfw_laboratory.bandit:Unpublishable", "Can't be trained"),
+    ]
+
+
+@hookimpl
+def agentfw_optimizers() -> list[Component]:
+    return [
+        Component(
+            "centred",
+            "agentfw_laboratory.bandit:Centred",
+            "The reward less the mean of its group",
+            settings="agentfw_laboratory.bandit:CentredSettings",
+        )
+    ]
+
+
+@hookimpl
+def agentfw_learners() -> list[Component]:
+    return [
+        Component(
+            "bias",
+            "agentfw_laboratory.bandit:Bias",
+            "Moves the biases of words",
+            settings="agentfw_laboratory.bandit:BiasSettings",
         )
     ]
 
@@ -49,6 +86,7 @@ def agentfw_memories() -> list[Component]:
 def agentfw_reward_models() -> list[Component]:
     return [
         Component("rank", "agentfw_laboratory.rewards:Rank", "How well against the others of the group"),
+        Component("varied", "agentfw_laboratory.rewards:Varied", "How often it says e"),
         Component(
             "faulty",
             "agentfw_laboratory.rewards:Faulty",
@@ -83,6 +121,11 @@ def agentfw_episode_done(run: Any, episode: Any) -> None:
 @hookimpl
 def agentfw_scored() -> None:
     reached("scored")
+
+
+@hookimpl
+def agentfw_updated() -> None:
+    reached("updated")
 
 
 @hookimpl

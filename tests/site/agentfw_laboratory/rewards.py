@@ -38,3 +38,11 @@ class Faulty(RewardModel):
             case "raise":
                 raise LookupError("no words")
         return None
+
+
+class Varied(RewardModel):
+    """The share of the letter e in what was said: something that a model of random weights has more or less of."""
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        texts = {episode.id: "".join(turn.text for turn in episode.turns) for episode in group}
+        return [Score(name, "varied", text.count("e") / max(1, len(text))) for name, text in texts.items()]

@@ -1,0 +1,63 @@
+"""A policy that has to answer in time: silence becomes an error that names it.
+
+The one rule: nothing that is asked of a policy is waited for without an end. A server that hangs would otherwise take a
+night's training with it.
+
+    policy = Punctual(policy, "vllm", seconds=600)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from ..errors import EndpointError
+from ..policy import Generation, Policy, Request
+from ..timeline import Time
+
+__all__ = ["Punctual"]
+
+Answer = TypeVar("Answer")
+
+
+class Punctual(Policy):
+    """Asks another policy, and waits no longer than so many seconds for each answer."""
+
+    def __init__(self, policy: Policy, name: str, seconds: float) -> None:
+        self.policy, self.name, self.seconds = policy, name, seconds
+
+    async def generate(self, request: Request) -> Generation:
+        return await self._within(self.policy.generate(request), "answered a request")
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        await self._within(self.policy.publish(adapter, version), f"taken up {version}")
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        return await self._within(self.policy.logprobs(prompt_ids, token_ids), "said what it thinks of the probe")
+
+    async def rest(self) -> None:
+        await self._within(self.policy.rest(), "gone to rest")
+
+    async def wake(self) -> None:
+        await self._within(self.policy.wake(), "woken up")
+
+    def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
+        return self.policy.generation_time(generation, time_per_token)
+
+    async def close(self) -> None:
+        await self.policy.close()
+
+    async def _within(self, answer: Awaitable[Answer], what: str) -> Answer:
+        deadline = asyncio.timeout(self.seconds)
+        try:
+            async with deadline:
+                return await answer
+        except TimeoutError as error:
+            if not deadline.expired():  # the policy's own; it knows better what it waited for
+                raise
+            raise EndpointError(
+                f'the policy "{self.name}" has not {what} within {self.seconds:g} s',
+                mend="look at its server; a slow one gets more time: --set deadline=SECONDS",
+            ) from error

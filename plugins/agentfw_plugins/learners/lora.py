@@ -1,0 +1,30 @@
+"""The learner `lora`: policy gradients on an adapter, or on every weight, of a model in this process.
+
+The one rule: it learns from the very tokens that were sampled, each unique one computed once; nothing is tokenised
+again.
+
+    agentfw train inbox --learner lora --set learner.model=path/to/model --set learner.learning_rate=1e-5
+
+The same code runs on a processor and on CUDA. Each update leaves a standard PEFT folder, which vLLM, transformers and
+PEFT load; with `weights = "all"` a whole model folder instead.
+"""
+
+from __future__ import annotations
+
+from agentfw.episode import Episode, Turn
+
+from .model_learner import ModelLearner
+from .settings import LoraSettings
+from .token_tree import TurnTokens
+
+__all__ = ["LoraLearner"]
+
+
+class LoraLearner(ModelLearner):
+    """Learns from what the policy itself sampled."""
+
+    def __init__(self, settings: LoraSettings) -> None:
+        super().__init__(settings, learning_rate=settings.learning_rate, rounds=settings.steps)
+
+    def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
+        return TurnTokens(turn.prompt_ids, turn.token_ids) if turn.prompt_ids and turn.token_ids else None

@@ -1,0 +1,144 @@
+"""The one loss of `agentfw.optimizer.Loss`, on tensors: every algorithm is a choice of its values.
+
+The one rule: a term belongs to one sampled token of one turn. Turns that share a token (two samples that began alike)
+each have a term of their own on it, with their own advantage, and backwards the terms add up by themselves.
+
+    clipped      -w min(r A, clip(r) A) with r the ratio of the token's probability to what it was before the first step
+                 of this batch, and w what corrects a sampler that differs from the trainer
+    likelihood   -A log p
+    kl           + kl (q/p - log(q/p) - 1), q being the probability without adapter: never negative, unbiased
+
+The first step of a batch needs no earlier logprobs: there r is 1, and only its slope counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from agentfw.errors import UsageError
+from agentfw.optimizer import Loss
+
+__all__ = ["Figures", "Terms", "check", "loss_of", "weights"]
+
+_FARTHEST = 20.0
+"""Of a log ratio: e^20 is far beyond any cap, and no float overflows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """All that the loss of some tokens is made of; each tensor is [tokens]."""
+
+    logprobs: torch.Tensor
+    before: torch.Tensor
+    """The trainer's own logprobs before this batch's first step, detached."""
+    advantages: torch.Tensor
+    weights: torch.Tensor
+    """How much each token counts: see `weights`."""
+    turns: torch.Tensor
+    """A number for each turn, from 0, without gaps."""
+    sampled: torch.Tensor | None = None
+    """The sampler's logprobs; not a number where it gave none."""
+    base: torch.Tensor | None = None
+    """Logprobs without adapter."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What there is to say of an update: means over its tokens, means over its steps, and extremes."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
+
+    def add(self, name: str, values: torch.Tensor) -> None:
+        """Of each token."""
+        self.sums[name] = self.sums.get(name, 0.0) + float(values.sum(dtype=torch.float64))
+        self.counts[name] = self.counts.get(name, 0) + values.numel()
+
+    def add_total(self, name: str, value: torch.Tensor) -> None:
+        """Of a part of a step; a step's is the sum over its parts."""
+        self.totals[name] = self.totals.get(name, 0.0) + float(value)
+
+    def add_largest(self, name: str, values: torch.Tensor) -> None:
+        if values.numel():
+            self.largest[name] = max(self.largest.get(name, 0.0), float(values.max()))
+
+    def means(self, steps: int) -> dict[str, float]:
+        return {
+            **{name: total / max(1, steps) for name, total in self.totals.items()},
+            **{name: total / max(1, self.counts[name]) for name, total in self.sums.items()},
+            **self.largest,
+        }
+
+
+def check(loss: Loss) -> None:
+    """Refuse, before anything is computed, what this loss can't be."""
+    if loss.name not in ("clipped", "likelihood"):
+        raise UsageError(
+            f'the loss "{loss.name}" is none that this learner knows',
+            mend="known: clipped, likelihood; or take the learner that goes with the optimizer",
+        )
+    if loss.aggregation == "token_sum" and not loss.length:
+        raise UsageError("the loss adds up tokens without a length to divide by", mend="give the loss a length")
+
+
+def weights(loss: Loss, lengths: Sequence[int]) -> list[float]:
+    """What one token of each turn counts in an optimisation step that learns from turns of these lengths."""
+    if loss.aggregation == "token_mean":
+        return [1 / sum(lengths)] * len(lengths)
+    if loss.aggregation == "sequence_mean":
+        return [1 / (len(lengths) * length) for length in lengths]
+    assert loss.length is not None
+    return [1 / (len(lengths) * loss.length)] * len(lengths)
+
+
+def loss_of(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
+    """The loss to go down, and what there is to say of it."""
+    now = terms.logprobs
+    if loss.name == "likelihood":
+        total = -(terms.weights * terms.advantages * now).sum()
+    else:
+        total = (terms.weights * _clipped(loss, terms, figures)).sum()
+    figures.add_total("policy_loss", total.detach())
+    if terms.base is not None:
+        distance = (terms.base - now).clamp(-_FARTHEST, _FARTHEST)
+        penalty = distance.exp() - distance - 1
+        figures.add("kl", penalty.detach())
+        total = total + loss.kl * (terms.weights * penalty).sum()
+    _note_mismatch(terms, figures)
+    figures.add_total("loss", total.detach())
+    return total
+
+
+def _clipped(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
+    logarithm = terms.logprobs - terms.before
+    if loss.ratio == "sequence":
+        turns = int(terms.turns.max()) + 1
+        sums = logarithm.new_zeros(turns).index_add(0, terms.turns, logarithm)
+        logarithm = (sums / torch.bincount(terms.turns, minlength=turns))[terms.turns]
+    ratio = logarithm.clamp(-_FARTHEST, _FARTHEST).exp()
+    figures.add("ratio", ratio.detach())
+    figures.add_largest("ratio_largest", ratio.detach())
+    counted = ratio if loss.ratio_cap is None else ratio.clamp(max=loss.ratio_cap)
+    plain = counted * terms.advantages
+    clipped = counted.clamp(1 - loss.clip_low, 1 + loss.clip_high) * terms.advantages
+    figures.add("clipped", (clipped < plain).detach().float())
+    gain = torch.minimum(plain, clipped)
+    if loss.importance_cap is not None and terms.sampled is not None:
+        weight = (terms.before - terms.sampled).clamp(-_FARTHEST, _FARTHEST).exp()
+        figures.add("importance_capped", (weight > loss.importance_cap).float())
+        gain = gain * weight.clamp(max=loss.importance_cap)
+    return -gain
+
+
+def _note_mismatch(terms: Terms, figures: Figures) -> None:
+    """How far apart sampler and trainer are on the same tokens and, hopefully, the same weights."""
+    if terms.sampled is not None:
+        apart = (terms.before - terms.sampled).abs()
+        apart = apart[~apart.isnan()]
+        figures.add("mismatch", apart)
+        figures.add_largest("mismatch_largest", apart)

@@ -1,0 +1,169 @@
+"""What learners of a model in this process have in common: opening, updating, and going on after a break.
+
+The one rule: an update is all or nothing. It either leaves a whole folder, from which this or another process goes on
+to the last bit, or an error and nothing else; then the next update begins from the last whole one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agentfw import Seeds
+from agentfw.episode import Episode, Turn
+from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.learner import Batch, Learner, Update
+
+from . import checkpoint
+from .lessons import read, split
+from .settings import TrainableSettings
+from .token_tree import TurnTokens
+
+try:
+    import torch
+
+    from .descent import Descent, peak_memory
+    from .losses import check
+    from .network import Network
+except ImportError as error:
+    raise MissingExtraError("training a model in this process", "train", module=error.name or "") from error
+
+__all__ = ["ModelLearner"]
+
+
+class ModelLearner(Learner):
+    """A learner that says which tokens of a turn it learns from."""
+
+    def __init__(self, settings: TrainableSettings, *, learning_rate: float, rounds: int) -> None:
+        self.settings = settings
+        self._learning_rate, self._rounds = learning_rate, rounds
+        self._folder = Path()
+        self._checkpoint: Path | None = None
+        self._descent: Descent | None = None
+        self._updates = 0
+        self._base = ""
+
+    def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
+        """What is learned of a turn; None where there is nothing to learn."""
+        raise NotImplementedError
+
+    def open(self, folder: Path) -> None:
+        self._folder = folder
+        self._opened()
+
+    def update(self, batch: Batch) -> Update:
+        began = time.perf_counter()
+        check(batch.loss)
+        checkpoint.require_new(batch.folder)
+        descent = self._opened()
+        found = read(batch, descent.network.vocabulary, self.tokens)
+        version = f"{self.settings.name}@{self._updates + 1}"
+        minibatches = split(found.lessons, self.settings.minibatches, self._seeds().child(self._updates))
+        try:
+            with self._memory(descent.network):
+                figures = descent.learn(minibatches, batch.loss, self._rounds)
+            checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version))
+        except BaseException:
+            self._descent = None  # its weights went half a way that nobody is to go on from
+            raise
+        self._checkpoint, self._updates = batch.folder, self._updates + 1
+        seconds = time.perf_counter() - began
+        figures |= {
+            "tokens_dropped": found.dropped,
+            "turns_without_tokens": found.empty,
+            "tokens_per_second": figures["tokens_trained"] / seconds,
+            "seconds": seconds,
+            "peak_memory_mb": peak_memory(descent.network.device),
+        }
+        return Update(version, batch.folder / "adapter", figures)
+
+    def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
+        network = self._opened().network
+        (packed,) = network.pack([TurnTokens(prompt_ids, token_ids)])
+        with torch.no_grad(), self._memory(network):
+            return network.logprobs(packed, base=base)[0].tolist()  # type: ignore[no-any-return]
+
+    def state(self) -> dict[str, Any]:
+        if self._checkpoint is None:
+            return {}
+        below = self._checkpoint.is_relative_to(self._folder)
+        return {"checkpoint": str(self._checkpoint.relative_to(self._folder) if below else self._checkpoint)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._checkpoint = self._folder / state["checkpoint"] if state else None
+        if self._updates:
+            self._descent = None
+        elif self._descent is not None:
+            self._go_on(self._descent)
+        self._opened()
+
+    def close(self) -> None:
+        self._descent = None
+
+    # -- weights, and what goes with them ------------------------------------------------------------------------------
+
+    def _opened(self) -> Descent:
+        """Everything as the last whole update left it."""
+        if self._descent is None:
+            network = Network(self.settings, self._seeds())
+            self._base = checkpoint.fingerprint(network.folder, self.settings.seed)
+            descent = Descent(network, self._optimizer(network), self.settings, self._learning_rate)
+            if self.settings.adapter:
+                self._load(network, Path(self.settings.adapter))
+            self._updates = 0
+            self._go_on(descent)
+            self._descent = descent
+        return self._descent
+
+    def _go_on(self, descent: Descent) -> None:
+        """Take back the checkpoint, if there is one."""
+        if self._checkpoint is not None:
+            noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
+            self._load(descent.network, self._checkpoint / "adapter")
+            checkpoint.load_optimizer(descent.optimizer, self._checkpoint, noted["optimizer"])
+            self._updates, descent.steps = noted["updates"], noted["steps"]
+
+    def _load(self, network: Network, adapter: Path) -> None:
+        checkpoint.require_base(adapter, self._base, self.settings.model)
+        network.load(adapter)
+
+    def _save(self, descent: Descent, folder: Path, version: str) -> None:
+        descent.network.save(folder / "adapter")
+        checkpoint.write_json(folder / "adapter" / "agentfw.json", {"version": version, "base": self._base})
+        plain = checkpoint.save_optimizer(descent.optimizer, folder)
+        noted = {"updates": self._updates + 1, "steps": descent.steps, "optimizer": plain}
+        checkpoint.write_json(folder / "learner.json", noted)
+
+    def _optimizer(self, network: Network) -> torch.optim.Optimizer:
+        if self.settings.optimizer == "adamw":
+            return torch.optim.AdamW(network.parameters(), weight_decay=self.settings.weight_decay)
+        try:
+            from bitsandbytes.optim import AdamW8bit
+        except ImportError as error:
+            raise MissingExtraError("AdamW in 8 bits", "train", module=error.name or "") from error
+        return AdamW8bit(network.parameters(), weight_decay=self.settings.weight_decay)
+
+    def _seeds(self) -> Seeds:
+        return Seeds(self.settings.seed).child("learner")
+
+    @contextmanager
+    def _memory(self, network: Network) -> Iterator[None]:
+        """Say what helps where memory doesn't do."""
+        try:
+            yield
+        except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "memory" not in str(error):
+                raise
+            asked = str(error).partition("\n")[0]
+            lower = [f"learner.tokens={max(1, self.settings.tokens // 2)}"]
+            if not network.checkpointing:
+                lower.append("learner.checkpointing=true")
+            if self.settings.precision != "nf4" and self.settings.weights == "lora":
+                lower.append("learner.precision=nf4")
+            raise AgentfwError(
+                f"the {network.device} has not enough memory for this update: {asked}", mend=f"set {' or '.join(lower)}"
+            ) from error

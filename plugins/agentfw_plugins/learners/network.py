@@ -1,0 +1,251 @@
+"""A language model that is trained: packed tokens in, logprobs out; an adapter, or every weight, to be changed.
+
+The one rule: what it computes is what the model itself computes. Attention and output head are agentfw's own, so before
+anything is learned a few tokens go both ways, and a model that comes out differently is refused by name.
+
+    network = Network(LoraSettings(model="tiny"), Seeds(7))
+    logprobs, entropy = network.logprobs(packed)
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from agentfw import Seeds
+from agentfw.errors import MissingExtraError, SettingsError, UsageError
+
+from ..models import choose_device, load_base, locate
+from .logprobs import token_logprobs
+from .settings import TrainableSettings
+from .token_tree import Packed, TurnTokens, pack, pack_plain
+from .tree_attention import NAME, block_mask, register
+
+__all__ = ["Network"]
+
+_CLOSE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
+"""How far a logprob may be off on the other way: rounding, not another model."""
+
+
+class Network:
+    """The base, what is trained of it, and how tokens go through."""
+
+    def __init__(self, settings: TrainableSettings, seeds: Seeds) -> None:
+        self.settings = settings
+        self.folder = locate(settings.model)
+        self.device = choose_device(settings.device)
+        self.attention = "sdpa"
+        if settings.packing == "tree":
+            register()
+            self.attention = "flex_attention" if self.device == "cuda" else NAME
+        self.checkpointing = self.device == "cuda" if settings.checkpointing is None else settings.checkpointing
+        self._seeds = seeds
+        self._reference: Any = None
+        self.base = self._load()
+        self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
+        self._refuse_windows()
+        self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
+        if self.checkpointing:
+            self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        # Checkpointing works in training mode only; nothing else is to be different there, so no dropout anywhere.
+        self._model.train()
+        for module in self._model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            elif hasattr(module, "attention_dropout"):
+                module.attention_dropout = 0.0
+        self._prove()
+
+    # -- what it is made of --------------------------------------------------------------------------------------------
+
+    def _load(self) -> Any:
+        all_weights = self.settings.weights == "all"
+        return load_base(
+            self.folder,
+            "fp32" if all_weights else self.settings.precision,
+            self.device,
+            attention=self.attention,
+            seed=self._seeds.integer("weights") if all_weights else None,
+        )
+
+    def _with_adapter(self) -> Any:
+        try:
+            from peft import LoraConfig, get_peft_model
+        except ImportError as error:
+            raise MissingExtraError("the learner lora", "train", module=error.name or "") from error
+        settings = self.settings
+        config = LoraConfig(
+            r=settings.rank,
+            lora_alpha=settings.alpha,
+            target_modules=list(settings.modules),
+            lora_dropout=0.0,
+            task_type="CAUSAL_LM",
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seeds.integer("adapter"))
+            try:
+                model = get_peft_model(self.base.requires_grad_(False), config)
+            except ValueError as error:
+                raise SettingsError(
+                    f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}",
+                    mend=f"name linear layers of it, such as {', '.join(_linear_names(self.base))}",
+                ) from error
+        return model
+
+    def _refuse_windows(self) -> None:
+        """A tree needs layers that see all that came before: other kinds would come out wrong, without a word."""
+        config = self.base.config
+        kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
+        windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+        if self.settings.packing == "tree" and (kinds or windowed):
+            raise SettingsError(
+                f"{self.folder} has layers that don't see all that came before "
+                f"({', '.join(sorted(kinds)) or 'sliding_window'}), so its turns can't be packed as a tree",
+                mend='set learner.packing="plain"',
+            )
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+
+    # -- tokens through it ---------------------------------------------------------------------------------------------
+
+    def pack(self, turns: list[TurnTokens]) -> list[Packed]:
+        packer = pack if self.settings.packing == "tree" else pack_plain
+        return packer(turns, self.settings.tokens)
+
+    def logprobs(self, packed: Packed, *, base: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each sampled token its logprob, and the entropy there; with `base` of the base alone."""
+        with self._as(base) as model:
+            backbone = getattr(model, model.base_model_prefix)
+            hidden = backbone(
+                input_ids=torch.from_numpy(packed.ids).to(self.device), use_cache=False, **self._places(packed)
+            ).last_hidden_state
+            nodes, targets, pair = (
+                torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
+            )
+            logprobs, entropy = token_logprobs(hidden.flatten(0, 1)[nodes], self._head(model), targets)
+        return logprobs[pair], entropy[pair]
+
+    def _places(self, packed: Packed) -> dict[str, Any]:
+        """Where the tokens stand and what they see; a row of one turn needs no word of it."""
+        if not packed.blocks:
+            return {}
+        positions = torch.from_numpy(packed.positions).to(self.device)
+        if self.attention == NAME:
+            return {"position_ids": positions, "agentfw_blocks": packed.blocks}
+        ends = torch.from_numpy(packed.subtree_ends).to(self.device)
+        return {"position_ids": positions, "attention_mask": block_mask(ends)}
+
+    @contextmanager
+    def _as(self, base: bool) -> Iterator[Any]:
+        if not base:
+            yield self.base
+        elif self.settings.weights == "lora":
+            with self._model.disable_adapter():
+                yield self.base
+        else:
+            if self._reference is None:
+                self._reference = self._load().requires_grad_(False)
+            yield self._reference
+
+    def _head(self, model: Any) -> torch.Tensor:
+        head = model.get_output_embeddings()
+        if type(head) is not torch.nn.Linear or head.bias is not None:
+            raise SettingsError(
+                f"the output head of {self.folder} is no plain linear layer without bias ({type(head).__name__})",
+                mend="take another base, or leave the head out of learner.modules",
+            )
+        return head.weight
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _prove(self) -> None:
+        """A few tokens of two turns with a common beginning, through the model's own forward and through ours."""
+        ids = Seeds(0).numpy("proof").integers(0, self.vocabulary, 24).tolist()
+        turns = [TurnTokens(ids[:8], ids[8:16]), TurnTokens(ids[:10], ids[16:24])]
+        ours: dict[int, list[float]] = {}
+        for packed in self.pack(turns):
+            for turn, value in zip(packed.turn.tolist(), self.logprobs(packed)[0].tolist(), strict=True):
+                ours.setdefault(turn, []).append(value)
+        self.base.set_attn_implementation("sdpa")
+        try:
+            for number, (prompt, sampled) in enumerate(turns):
+                row = torch.tensor([[*prompt, *sampled]], device=self.device)
+                own = torch.log_softmax(self.base(row, use_cache=False).logits[0, len(prompt) - 1 : -1].float(), -1)
+                own = own.gather(-1, torch.tensor(sampled, device=self.device)[:, None])[:, 0].cpu()
+                apart = float((own - torch.tensor(ours[number])).abs().max())
+                if not apart < _CLOSE[self.base.dtype]:
+                    raise SettingsError(
+                        f"{type(self.base).__name__} computes otherwise than {self.settings.packing} packing does "
+                        f"(its logprobs are {apart:.2g} apart)",
+                        mend='set learner.packing="plain"; if that is refused too, take another base',
+                    )
+        finally:
+            self.base.set_attn_implementation(self.attention)
+
+    # -- to and from disk ----------------------------------------------------------------------------------------------
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        """What is trained, by the names that it has in files; the tensors are the live ones."""
+        if self.settings.weights == "lora":
+            from peft import get_peft_model_state_dict
+
+            return dict(get_peft_model_state_dict(self._model, save_embedding_layers=False))
+        tensors: dict[str, torch.Tensor] = {}
+        places: set[int] = set()
+        for name, tensor in self.base.state_dict().items():
+            if tensor.data_ptr() not in places:  # tied weights are one tensor with two names
+                tensors[name] = tensor
+                places.add(tensor.data_ptr())
+        return tensors
+
+    @property
+    def _file(self) -> Literal["adapter_model.safetensors", "model.safetensors"]:
+        return "adapter_model.safetensors" if self.settings.weights == "lora" else "model.safetensors"
+
+    def save(self, folder: Path) -> None:
+        """Write a PEFT folder, or a model folder with all that the base's has."""
+        folder.mkdir()
+        if self.settings.weights == "lora":
+            config = self._model.peft_config["default"]
+            config.inference_mode = True
+            config.target_modules = sorted(config.target_modules)  # PEFT keeps a set, whose order no seed holds
+            config.save_pretrained(folder)
+            config.inference_mode = False
+        else:
+            for path in self.folder.iterdir():
+                if path.is_file() and ".safetensors" not in path.name:
+                    shutil.copyfile(path, folder / path.name)
+            self.base.config.save_pretrained(folder)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._tensors().items()}
+        save_file(tensors, folder / self._file, metadata={"format": "pt"})
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def load(self, folder: Path) -> None:
+        """Take back what `save` wrote, or an adapter made elsewhere; all of it or nothing."""
+        path = folder / self._file
+        if not path.is_file():
+            raise UsageError(
+                f"there is no {self._file} in {folder}", mend="name an adapter's folder, as PEFT writes it"
+            )
+        found, live = load_file(path), self._tensors()
+        strange = sorted(found.keys() ^ live.keys())
+        strange += sorted(name for name in found.keys() & live.keys() if found[name].shape != live[name].shape)
+        if strange:
+            raise SettingsError(
+                f"the weights in {folder} don't fit {self.folder}: {len(strange)} of them are missing, "
+                f"unknown or of another shape, {strange[0]} for one",
+                mend="take the base that they were trained on, with the same rank and modules",
+            )
+        for name, tensor in live.items():
+            tensor.copy_(found[name])
+
+
+def _linear_names(model: torch.nn.Module) -> list[str]:
+    names = [name.rpartition(".")[2] for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)]
+    return list(dict.fromkeys(names))[:8]

@@ -1,0 +1,20 @@
+"""Language models in folders: where they are, how they are talked to, and how their weights are loaded.
+
+The one rule: a model is a folder in the form of Hugging Face (config.json, tokenizer.json, a chat template, weights as
+safetensors) on this machine. Nothing here downloads anything.
+
+    folder = locate("tiny")
+    chat = Chat(folder)
+    model = load_base(folder, "fp32", "cpu")
+
+Policies and learners share this room, so that both make the same tokens and load the same weights.
+"""
+
+from __future__ import annotations
+
+from .adapter import check_adapter
+from .base import Device, Precision, choose_device, has_weights, load_base
+from .chat import Chat
+from .locate import locate
+
+__all__ = ["Chat", "Device", "Precision", "check_adapter", "choose_device", "has_weights", "load_base", "locate"]

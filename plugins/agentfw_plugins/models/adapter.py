@@ -1,0 +1,54 @@
+"""Whether an adapter belongs to a model, told from the files alone.
+
+The one rule: it is asked before anything is loaded. Some engines take an adapter of another model without a word.
+
+    check_adapter(Path("runs/.../adapter"), locate("path/to/model"))
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from agentfw.errors import SettingsError
+
+__all__ = ["check_adapter"]
+
+_TENSOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
+_LONGEST = 100_000_000  # bytes of a header; more is no header
+
+
+def check_adapter(adapter: Path, model: Path) -> None:
+    """A SettingsError where a LoRA adapter changes modules that the model doesn't have, or of another size."""
+    shapes: dict[str, list[int]] = {}
+    for path in sorted(model.glob("*.safetensors")):
+        shapes |= _shapes(path)
+    for name, shape in _shapes(adapter / "adapter_model.safetensors").items():
+        found = _TENSOR.fullmatch(name)
+        if found is None or (found["module"] == "lm_head" and "lm_head.weight" not in shapes):
+            continue  # a tied head has no weights of its own
+        side = 1 if found["side"] == "A" else 0  # A takes what the module takes, B gives what it gives
+        weight = shapes.get(f"{found['module']}.weight")
+        if weight is None or weight[side] != shape[side]:
+            has = f"is {weight}" if weight is not None else "isn't there"
+            raise SettingsError(
+                f"the adapter {adapter} doesn't fit the model {model}: "
+                f"it has {shape} for {found['module']}, which {has}",
+                mend="publish an adapter that was trained on this model",
+            )
+
+
+def _shapes(path: Path) -> dict[str, list[int]]:
+    """The shape of each tensor in a file, from its header."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > _LONGEST:
+                raise ValueError("its header is too long")
+            header = json.loads(file.read(length))
+        return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SettingsError(
+            f"{path} can't be read as safetensors: {error}", mend="was it written to its end?"
+        ) from error

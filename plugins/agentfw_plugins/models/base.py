@@ -1,0 +1,85 @@
+"""The weights of a model folder, in memory.
+
+The one rule: policies and learners load a base through this one function, so that both compute with the same weights
+in the same precision, and a difference between them means something.
+
+    model = load_base(folder, "nf4", "cuda")
+
+`auto` is fp32 on a CPU and bf16 on a GPU. `nf4` keeps four bits a weight (bitsandbytes) and computes in the precision
+that `auto` would take; it works on both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentfw.errors import MissingExtraError, SettingsError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["Device", "Precision", "choose_device", "has_weights", "load_base"]
+
+Device = Literal["auto", "cpu", "cuda"]
+
+Precision = Literal["auto", "fp32", "bf16", "nf4"]
+
+
+def choose_device(device: Device) -> str:
+    """`auto` is the GPU where there is one."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("device is cuda, and torch finds no GPU here", mend="set device to auto or cpu")
+    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether it knows anything: a folder with config.json alone says only how large a model is."""
+    return any(folder.glob("*.safetensors"))
+
+
+def load_base(
+    folder: Path, precision: Precision, device: str, *, attention: str = "sdpa", seed: int | None = None
+) -> PreTrainedModel:
+    """The model of a folder, ready to be asked. `attention` is transformers' name of how attention is computed.
+
+    A folder without weights is an error, or, with a `seed`, a model whose weights are drawn from it.
+    """
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
+
+    transformers.utils.logging.disable_progress_bar()  # whoever runs this has a picture of its own
+    computing = torch.float32 if precision == "fp32" or (precision != "bf16" and device == "cpu") else torch.bfloat16
+    if not has_weights(folder):
+        if seed is None:
+            raise SettingsError(
+                f"the model folder {folder} has no weights (no .safetensors file)",
+                mend="train one into it first, or name a folder that has them",
+            )
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+        return model.to(device=device, dtype=computing).eval()
+    options: dict[str, Any] = {}
+    if precision == "nf4":
+        options["quantization_config"] = transformers.BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=computing,
+        )
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=computing,
+        device_map={"": device},
+        attn_implementation=attention,
+        local_files_only=True,
+        use_safetensors=True,
+        **options,
+    ).eval()

@@ -1,0 +1,226 @@
+"""How a model is talked to: its tokenizer and its chat template.
+
+The one rule: what was sampled stays as it was sampled. The prompt of a later turn begins with the very tokens of the
+turn before, prompt and answer, wherever the template leaves earlier turns as they were; only what is new is tokenised.
+
+    chat = Chat(folder)
+    prompt = chat.prompt(messages, actions)
+    chat.text(sampled), chat.pieces(sampled)      # what the tokens say, together and one by one
+
+Control tokens that stand in a message's text (a user who writes `<|im_end|>`) are text and nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentfw.environment import Action
+from agentfw.episode import Call, Message
+from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.policy import Generation
+
+from .conversation import conversation, function
+
+__all__ = ["Chat"]
+
+_MARK = "\ue000"  # of private use: stands inside a control token that is meant as text
+_UNFINISHED = "\ufffd"  # what part of a character decodes to
+
+
+class Chat:
+    """The tokenizer and the chat template of one model folder."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from jinja2 import TemplateError
+            from transformers import AutoTokenizer
+        except ImportError as error:
+            raise MissingExtraError("a tokenizer in this process", "train", module=error.name or "") from None
+
+        self.folder = folder
+        self._template_errors = (TemplateError, TypeError)
+        self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        if not self._tokenizer.chat_template:
+            raise SettingsError(
+                f"the model folder {folder} has no chat template, so nobody can talk to it",
+                mend="add chat_template.jinja (that of a model of the same family), or take the instruct model",
+            )
+        self._control = sorted(
+            {str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special}, key=len
+        )[::-1]
+        self._control_pattern = re.compile("|".join(map(re.escape, self._control)) or r"(?!)")
+        self.takes_system = self._says(["agentfw_goal"], [Message("system", "agentfw_goal"), Message("user", "?")])
+        self.takes_tools = self._takes_tools()
+        ends = {self._tokenizer.eos_token_id, *_configured_ends(folder)} - {None}
+        self._end = self._template_end(min(ends, default=None))
+        self.end_ids: frozenset[int] = frozenset({self._end, *ends})
+        """Any of these ends an answer."""
+
+    # -- to the model --------------------------------------------------------------------------------------------------
+
+    def prompt(
+        self, messages: Sequence[Message], actions: Sequence[Action] = (), before: Generation | None = None
+    ) -> tuple[int, ...]:
+        """What the model reads before it answers.
+
+        `before` is how the last answer among the messages was generated, out of all the messages before it.
+        """
+        text = self._rendered(messages, actions)
+        answered = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=0)
+        if before is not None and before.prompt_ids and answered:
+            said = self._rendered(messages[:answered], actions) + self._marked(before.text)
+            if text.startswith(said):
+                ended = bool(before.token_ids) and before.token_ids[-1] in self.end_ids
+                kept = before.token_ids[:-1] if ended else before.token_ids  # the template says the end itself
+                return (*before.prompt_ids, *kept, *self._tokens(text[len(said) :]))
+        return self._tokens(text)
+
+    def answer(self, text: str) -> tuple[int, ...]:
+        """What the model would have sampled to say this: for demonstrations, which have no tokens of their own."""
+        return (*self._tokens(self._marked(text)), self._end)
+
+    # -- from the model ------------------------------------------------------------------------------------------------
+
+    def text(self, ids: Sequence[int]) -> str:
+        return "".join(self.pieces(ids))
+
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The text of each token. A character that is spread over several comes with the one that completes it."""
+        pieces: list[str] = []
+        context = done = 0  # tokens are decoded together with those just before: some say their space so
+        for index, token in enumerate(ids, start=1):
+            before = self._decoded(ids[context:done])
+            text = self._decoded(ids[context:index])
+            last = index == len(ids)
+            if token in self.end_ids and last:
+                # What was left unfinished is lost with the end.
+                pieces.append("")
+            elif text.endswith(_UNFINISHED) and not last and index - done < 4:
+                pieces.append("")
+            else:
+                pieces.append(text[len(before) :])
+                context, done = done, index
+        return tuple(pieces)
+
+    def _decoded(self, ids: Sequence[int]) -> str:
+        return str(self._tokenizer.backend_tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    # -- the template --------------------------------------------------------------------------------------------------
+
+    def _rendered(self, messages: Sequence[Message], actions: Sequence[Action], *, answering: bool = True) -> str:
+        told = conversation(messages, actions, native=self.takes_tools)
+        if not self.takes_system and told and told[0]["role"] == "system":
+            told = _without_system(told)
+        tools = [function(action) for action in actions] if self.takes_tools else []
+        try:
+            return self._filled(self._marked(told), self._marked(tools), answering)
+        except self._template_errors as error:
+            raise SettingsError(
+                f"the chat template of {self.folder} can't be filled in: {error}", mend="mend chat_template.jinja there"
+            ) from error
+
+    def _filled(self, told: list[dict[str, Any]], tools: list[dict[str, Any]], answering: bool) -> str:
+        for message in told:
+            message["content"] = message["content"] or ""
+            for call in message.get("tool_calls", ()):
+                # Servers take arguments as a string of JSON, templates as the values.
+                call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        return str(
+            self._tokenizer.apply_chat_template(
+                told, tools=tools or None, tokenize=False, add_generation_prompt=answering
+            )
+        )
+
+    def _says(self, words: Sequence[str], messages: Sequence[Message], actions: Sequence[Action] = ()) -> bool:
+        """Whether the template takes these messages and actions, and all that they say is in what comes out."""
+        told = conversation(messages, actions, native=True)
+        try:
+            text = self._filled(told, [function(action) for action in actions], True)
+        except self._template_errors:
+            return False
+        return all(word in text for word in words)
+
+    def _takes_tools(self) -> bool:
+        call = Call("agentfw_call", {"agentfw_key": 1}, "agentfw-1")
+        messages = [
+            Message("user", "?"),
+            Message("assistant", "", (call,)),
+            Message("tool", "agentfw_answer", answers=call.id),
+            Message("user", "?"),
+        ]
+        action = Action("agentfw_tool", "", {"type": "object", "properties": {}})
+        return self._says([action.name, call.name, "agentfw_key", "agentfw_answer"], messages, [action])
+
+    def _template_end(self, otherwise: int | None) -> int:
+        """The control token that the template puts behind an answer."""
+        word = "agentfw_answer"
+        text = self._rendered([Message("user", "?"), Message("assistant", word)], (), answering=False)
+        found = self._control_pattern.search(text, text.rfind(word) + len(word))
+        end = self._tokenizer.convert_tokens_to_ids(found.group()) if found else otherwise
+        if end is None:
+            raise SettingsError(
+                f"nothing in the model folder {self.folder} says which token ends an answer",
+                mend="let the chat template end answers with a special token, or set eos_token_id in config.json",
+            )
+        return end
+
+    # -- tokens --------------------------------------------------------------------------------------------------------
+
+    def _marked(self, value: Any) -> Any:
+        """The value with a mark in each control token that stands in its texts."""
+        if isinstance(value, str):
+            return self._control_pattern.sub(lambda found: _broken(found.group()), value)
+        if isinstance(value, Mapping):
+            return {self._marked(key): self._marked(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._marked(inner) for inner in value]
+        return value
+
+    def _tokens(self, text: str) -> tuple[int, ...]:
+        if _MARK not in text:
+            return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids: list[int] = []
+        start = 0
+        for found in self._control_pattern.finditer(text):
+            ids += self._plain(text[start : found.start()])
+            ids.append(self._tokenizer.convert_tokens_to_ids(found.group()))
+            start = found.end()
+        return (*ids, *self._plain(text[start:]))
+
+    def _plain(self, text: str) -> list[int]:
+        """The tokens of a text in which nothing is a control token."""
+        for token in self._control:
+            text = text.replace(_broken(token), token)
+        backend = self._tokenizer.backend_tokenizer
+        backend.encode_special_tokens = True
+        try:
+            return list(backend.encode(text, add_special_tokens=False).ids)
+        finally:
+            backend.encode_special_tokens = False
+
+
+def _without_system(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The system message as the beginning of the user's."""
+    goal, *rest = told
+    if rest and rest[0]["role"] == "user":
+        return [{"role": "user", "content": f"{goal['content']}\n\n{rest[0]['content']}"}, *rest[1:]]
+    return [{"role": "user", "content": goal["content"]}, *rest]
+
+
+def _broken(token: str) -> str:
+    return token[:1] + _MARK + token[1:]
+
+
+def _configured_ends(folder: Path) -> set[int]:
+    """The tokens that end a generation, as the model's own files say."""
+    for name in ("generation_config.json", "config.json"):
+        path = folder / name
+        if path.is_file():
+            found = json.loads(path.read_text("utf-8")).get("eos_token_id")
+            if found is not None:
+                return set(found) if isinstance(found, list) else {found}
+    return set()

@@ -1,0 +1,100 @@
+"""A conversation in the form that chat models know: what goes to a server, and what a chat template is filled with.
+
+The one rule: what a model wrote goes back to it verbatim. An answer whose calls stand in its text (because the model
+wrote them there, or because they were too broken to be calls) is told again as that text, not as text and calls both.
+
+    >>> from agentfw.episode import Call, Message
+    >>> conversation([Message("assistant", "", (Call("open", {"n": 1}, "1.0"),))], (), native=False)
+    [{'role': 'assistant', 'content': '<tool_call>{"name": "open", "arguments": {"n": 1}}</tool_call>'}]
+
+`native` says whether the reader takes tools. One that doesn't is told of them in the system message, and the calls are
+read out of the text like those of any other model that writes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agentfw.environment import Action
+from agentfw.episode import Call, Message
+from agentfw.parsing import parse_calls
+
+__all__ = ["conversation", "function", "tagged"]
+
+
+def conversation(messages: Sequence[Message], actions: Sequence[Action], *, native: bool) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = []
+    written: set[str] = set()  # ids of the calls that stand in a text; their answers can't refer to them
+    for message in messages:
+        if message.role == "tool" and message.answers in written:
+            told.append({"role": "user", "content": f"<tool_response>\n{message.content}\n</tool_response>"})
+        elif message.role == "tool":
+            told.append({"role": "tool", "tool_call_id": message.answers, "content": message.content})
+        elif not message.calls:
+            told.append({"role": message.role, "content": message.content})
+        elif native and not _spelled(message):
+            calls = [_call(call) for call in message.calls]
+            told.append({"role": message.role, "content": message.content or None, "tool_calls": calls})
+        else:
+            written.update(call.id for call in message.calls)
+            text = message.content if _spelled(message) else _as_text(message.content, message.calls)
+            told.append({"role": message.role, "content": text})
+    if actions and not native:
+        explained = _explained(actions)
+        if told and told[0]["role"] == "system":
+            told[0]["content"] += f"\n\n{explained}"
+        else:
+            told.insert(0, {"role": "system", "content": explained})
+    return _joined(told)
+
+
+def function(action: Action) -> dict[str, Any]:
+    """An action as the JSON that models know functions by."""
+    described = {"name": action.name, "description": action.description, "parameters": dict(action.parameters)}
+    return {"type": "function", "function": described}
+
+
+def tagged(name: object, arguments: object) -> str:
+    """A call as most models write it."""
+    text = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    # The same to whoever reads JSON, and nothing in it can be taken for the end of the tag.
+    inside = text.replace("</", "<\\/")
+    return f"<tool_call>{inside}</tool_call>"
+
+
+def _joined(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Neighbouring user messages as one: many chat templates refuse two in a row."""
+    joined: list[dict[str, Any]] = []
+    for message in told:
+        if joined and message["role"] == joined[-1]["role"] == "user":
+            joined[-1]["content"] += f"\n{message['content']}"
+        else:
+            joined.append(message)
+    return joined
+
+
+def _spelled(message: Message) -> bool:
+    """Whether the text itself says the calls."""
+    found = parse_calls(message.content, {call.name for call in message.calls}).calls
+    return [call.name for call in found] == [call.name for call in message.calls]
+
+
+def _call(call: Call) -> dict[str, Any]:
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _as_text(content: str, calls: Sequence[Call]) -> str:
+    written = [tagged(call.name, dict(call.arguments)) for call in calls]
+    return "\n".join([content, *written] if content else written)
+
+
+def _explained(actions: Sequence[Action]) -> str:
+    """The actions in a system message, in the words that most open models were trained with."""
+    functions = "\n".join(json.dumps(function(action), ensure_ascii=False) for action in actions)
+    return (
+        f"You can call these functions:\n<tools>\n{functions}\n</tools>\n"
+        'For each call write <tool_call>{"name": ..., "arguments": {...}}</tool_call>.'
+    )

@@ -1,0 +1,149 @@
+"""A language model in this process, on the CPU or on a GPU, through transformers.
+
+The one rule: what it says of its tokens is exact. The ids are those that the model read and drew, and one seed gives
+one answer, whatever else is being generated at the same time.
+
+    agentfw run calendar --policy transformers --set policy.model=path/to/model
+    agentfw train calendar --policy transformers --optimizer grpo
+
+On a CPU an answer is the same to the last bit however many others share its batch. On a GPU kernels choose their
+order of adding by the size of the batch: the last bits of a logprob differ, and once in a while a draw that falls on a
+border.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.policy import Generation, Policy, Request
+
+from ..models import Chat, Device, Precision, choose_device, locate
+from .sampling import request_seed
+from .transformers_engine import Engine, Job
+from .transformers_rows import ATTENTION, blocks, register_attention
+from .transformers_weights import Weights
+
+__all__ = ["TransformersPolicy", "TransformersSettings"]
+
+
+class TransformersSettings(Settings):
+    model: str = Field("tiny", description="A folder with a model in the form of Hugging Face, or tiny, which ships.")
+    precision: Precision = Field(
+        "auto",
+        description="fp32, bf16, or nf4 (four bits a weight); auto is fp32 on a CPU and bf16 on a GPU. "
+        "Take what the learner takes.",
+    )
+    device: Device = Field("auto", description="cpu, cuda, or auto: the GPU where there is one.")
+    batch: int = Field(
+        64,
+        ge=1,
+        description="How many answers are generated at once. As many prompts are remembered, "
+        "so it should be no less than the episodes that run at once.",
+    )
+    max_tokens: int = Field(512, ge=1, description="How long an answer may be, where the run doesn't say.")
+    context: int | None = Field(
+        None, ge=2, description="How long prompt and answer may be together; where not set, as long as the model can."
+    )
+
+
+class TransformersPolicy(Policy):
+    """A model in this process."""
+
+    def __init__(self, settings: TransformersSettings | None = None) -> None:
+        self.settings = settings or TransformersSettings()
+        folder = locate(self.settings.model)
+        self._chat = Chat(folder)
+        self._context = _context(folder, self.settings.context)
+        register_attention()
+        device = choose_device(self.settings.device)
+        self._weights = Weights(folder, self.settings.precision, device, ATTENTION)
+        self._engine = Engine(self._weights.of_base, self._chat.end_ids, self.settings.batch, self.settings.model)
+
+    async def generate(self, request: Request) -> Generation:
+        prompt = self._chat.prompt(request.messages, request.actions, request.before)
+        room = self._context - len(prompt)
+        if room < 1:
+            raise AgentfwError(
+                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
+                f"reads {self._context} at most",
+                mend="set window to keep fewer turns, or take a model with a longer context",
+            )
+        sampling = request.sampling
+        job = Job(
+            prompt,
+            limit=min(sampling.max_tokens or self.settings.max_tokens, room),
+            temperature=1.0 if sampling.temperature is None else sampling.temperature,
+            top_p=1.0 if sampling.top_p is None else sampling.top_p,
+            seed=request_seed(request, prompt),
+        )
+        sampled = await asyncio.wrap_future(self._engine.sample(job))
+        pieces = self._chat.pieces(sampled.token_ids)
+        return Generation(
+            text="".join(pieces),
+            prompt_ids=prompt,
+            token_ids=sampled.token_ids,
+            logprobs=sampled.logprobs,
+            pieces=pieces,
+            version=sampled.version,
+            finish=sampled.finish,
+        )
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        await asyncio.wrap_future(self._engine.call(lambda: self._engine.serve(self._weights.of(adapter), version)))
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        return await asyncio.wrap_future(self._engine.call(lambda: self._thought(prompt_ids, token_ids)))
+
+    async def rest(self) -> None:
+        await asyncio.wrap_future(self._engine.call(self._rest))
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._engine.close)
+
+    def _thought(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
+        import torch
+
+        ids = [*prompt_ids, *token_ids]
+        model = self._engine.model()
+        vocabulary = model.config.vocab_size
+        if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < vocabulary or len(ids) > self._context:
+            raise SettingsError(
+                f"the model {self.settings.model} can't be asked about these {len(ids)} tokens: "
+                f"it knows {vocabulary} and reads {self._context} at most, some before those that are asked about",
+                mend="ask for tokens that this model generated",
+            )
+        padded = ids + [0] * (blocks(len(ids)) - len(ids))
+        first, last = len(prompt_ids) - 1, len(ids) - 1
+        logits = model(
+            torch.tensor([padded], device=model.device),
+            use_cache=False,
+            logits_to_keep=torch.arange(first, last, device=model.device),
+        ).logits[0]
+        found = logits.float().log_softmax(-1)
+        return tuple(found[range(len(token_ids)), list(token_ids)].tolist())
+
+    def _rest(self) -> None:
+        """Only the rows go: a model in a few bits may stay, and one that moved would have to come back each time."""
+        import torch
+
+        self._engine.forget()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _context(folder: Path, wished: int | None) -> int:
+    """How many tokens the model can read, or fewer if somebody wishes so."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    able = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
+    if wished is not None and able is not None and wished > able:
+        raise SettingsError(f"policy.context is {wished}, and the model reads {able} tokens at most", mend="lower it")
+    if wished is None and able is None:
+        raise SettingsError(f"nothing in {folder} says how much the model can read", mend="set policy.context")
+    return int(wished or able)

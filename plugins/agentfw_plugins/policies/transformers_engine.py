@@ -1,0 +1,327 @@
+"""Generation in this process: many requests, one model, one thread that works on all of them at once.
+
+The one rule: a request's answer is its own. It joins whatever is going on as soon as a row is free, leaves when it is
+done, and its tokens are the same whoever was beside it (on a CPU to the last bit, see transformers_rows).
+
+    engine = Engine(load=lambda: model, end_ids=chat.end_ids, batch=64)
+    sampled = await asyncio.wrap_future(engine.sample(Job(prompt, limit=64)))
+    await asyncio.wrap_future(engine.call(work))       # alone: what was asked before is done, what comes after waits
+
+What stands in a row stays there until the row is needed, so a prompt that begins like another one, running or not, is
+computed only from where they part: samples of one task, and the later turns of an episode. Only what was computed as a
+prompt is used again, never what was computed token by token: those two differ in their last bits.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy
+
+from agentfw.errors import AgentfwError
+
+from .sampling import Sampled, draw
+from .transformers_rows import BLOCK, Plan, Rows, Segment, blocks
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["Engine", "Job"]
+
+_PROMPT_TOKENS = 4096  # of prompts in one pass: more would only need more memory
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One answer to be made."""
+
+    prompt: Sequence[int]
+    limit: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+    future: Future[Sampled] = field(default_factory=Future)
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    tokens: numpy.ndarray = field(init=False)
+    numbers: numpy.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokens = numpy.asarray(self.prompt, dtype=numpy.int64)
+        self.numbers = numpy.random.default_rng(self.seed)
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """What stands in a row: a prompt, as far as it is computed."""
+
+    tokens: numpy.ndarray
+    computed: int = 0
+    used: int = 0
+    job: Job | None = None
+
+    def shares(self, prompt: numpy.ndarray) -> int:
+        """How many tokens of its own prompt another one begins with, in whole blocks."""
+        # One token of a prompt is always computed: the first token of the answer comes out of it.
+        limit = min(len(self.tokens), len(prompt) - 1)
+        differs = numpy.flatnonzero(self.tokens[:limit] != prompt[:limit])
+        return int(differs[0] if len(differs) else limit) // BLOCK * BLOCK
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    run: Callable[[], Any]
+    future: Future[Any] = field(default_factory=Future)
+
+
+class Engine:
+    """The thread and what it works on. All of its methods may be called from anywhere."""
+
+    def __init__(
+        self, load: Callable[[], PreTrainedModel], end_ids: frozenset[int], batch: int, version: str = ""
+    ) -> None:
+        self._load, self._end_ids, self._version = load, end_ids, version
+        self._model: PreTrainedModel | None = None
+        self._rows = Rows(batch)
+        self._places = [_Row(numpy.empty(0, numpy.int64)) for _ in range(batch)]
+        self._running = 0  # the rows before this one have a job
+        self._clock = 0
+        self._asked: queue.SimpleQueue[Job | _Call | None] = queue.SimpleQueue()
+        self._waiting: deque[Job | _Call] = deque()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def sample(self, job: Job) -> Future[Sampled]:
+        self._put(job)
+        return job.future
+
+    def call(self, run: Callable[[], Answer]) -> Future[Answer]:
+        """Run something on the engine's thread, when all that was asked before is done and nothing else is begun."""
+        call = _Call(run)
+        self._put(call)
+        return call.future
+
+    def model(self) -> PreTrainedModel:
+        """The model that is served. Only for what runs on the engine's thread."""
+        if self._model is None:
+            self._model = self._load()
+        return self._model
+
+    def serve(self, model: PreTrainedModel, version: str) -> None:
+        """Answer with this model from now on. Only for what runs on the engine's thread."""
+        self._model, self._version = model, version
+        self.forget()
+
+    def forget(self) -> None:
+        """Give the rows' memory back. Only for what runs on the engine's thread."""
+        self._rows.clear()
+        for row in self._places:
+            row.tokens, row.computed = row.tokens[:0], 0
+
+    def close(self) -> None:
+        """End the thread; what is still asked for is cancelled."""
+        self._closed = True
+        self._asked.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _put(self, item: Job | _Call) -> None:
+        if self._closed:
+            raise AgentfwError("this policy is closed", mend="make a new one")
+        if self._thread is None:
+            # A daemon: whoever forgets to close a policy can still end the program.
+            self._thread = threading.Thread(target=self._work, name="agentfw generation", daemon=True)
+            self._thread.start()
+        self._asked.put(item)
+
+    # -- the thread ----------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        import torch
+
+        with torch.inference_mode():
+            while self._listen():
+                if self._waiting and isinstance(self._waiting[0], _Call) and not self._running:
+                    self._answer(self._waiting.popleft())
+                    continue
+                try:
+                    self._admit()
+                    if self._running:
+                        self._step()
+                except Exception as error:
+                    self._fail(error)
+        for row in self._places:
+            if row.job is not None:
+                row.job.future.cancel()
+        for item in self._waiting:
+            item.future.cancel()
+
+    def _listen(self) -> bool:
+        """Take what was asked; wait for it where there is nothing else to do. False when it is time to end."""
+        while True:
+            try:
+                item = self._asked.get(block=not (self._running or self._waiting))
+            except queue.Empty:
+                return True
+            if item is None:
+                return False
+            self._waiting.append(item)
+
+    def _answer(self, call: Any) -> None:
+        if not call.future.set_running_or_notify_cancel():
+            return
+        try:
+            call.future.set_result(call.run())
+        except Exception as error:
+            call.future.set_exception(self._explained(error))
+
+    def _fail(self, error: Exception) -> None:
+        """Whatever went wrong in a pass, nobody waits for it any longer, and the next requests begin anew."""
+        explained = self._explained(error)
+        for row in self._places[: self._running]:
+            if row.job is not None and row.job.future.set_running_or_notify_cancel():
+                row.job.future.set_exception(explained)
+            row.job = None
+        self._running = 0
+        self.forget()
+
+    def _explained(self, error: Exception) -> Exception:
+        import torch
+
+        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+            return AgentfwError(
+                f"no memory is left to generate with {self._rows.count} rows: {str(error).splitlines()[0]}",
+                mend="lower policy.batch or policy.context, or keep the model in fewer bits with policy.precision",
+            )
+        return error
+
+    # -- who is in ---------------------------------------------------------------------------------------------------
+
+    def _admit(self) -> None:
+        """Give waiting jobs a row, in order, up to a call, which they must not overtake."""
+        put_off: list[Job | _Call] = []
+        while self._waiting and isinstance(self._waiting[0], Job) and self._running < len(self._places):
+            job = self._waiting.popleft()
+            assert isinstance(job, Job)
+            if job.future.cancelled():
+                continue
+            if not self._place(job):
+                put_off.append(job)
+        self._waiting.extendleft(reversed(put_off))
+
+    def _place(self, job: Job) -> bool:
+        """Put a job into a row; False if it had better wait until somebody has computed what it begins with."""
+        shared = [row.shares(job.tokens) for row in self._places]
+        ready = [min(length, row.computed // BLOCK * BLOCK) for length, row in zip(shared, self._places, strict=True)]
+        best = max(range(len(ready)), key=ready.__getitem__)
+        if max(shared[: self._running], default=0) > ready[best]:
+            return False
+        idle = range(self._running, len(self._places))
+        if best in idle and self._places[best].computed - ready[best] < BLOCK:
+            chosen = best  # it goes on from there, and nothing is lost
+        else:
+            others = [index for index in idle if index != best] or [best]
+            chosen = min(others, key=lambda index: self._places[index].used)
+            if chosen != best and ready[best]:
+                self._rows.copy(best, chosen, ready[best])
+        row = self._places[chosen]
+        row.tokens, row.computed, row.job = job.tokens, ready[best], job
+        self._swap(chosen, self._running)
+        self._running += 1
+        return True
+
+    def _swap(self, one: int, two: int) -> None:
+        if one != two:
+            self._rows.swap(one, two)
+            self._places[one], self._places[two] = self._places[two], self._places[one]
+
+    def _leave(self, row: _Row) -> None:
+        self._clock += 1
+        row.job, row.used = None, self._clock
+        self._running -= 1
+        self._swap(self._places.index(row), self._running)
+
+    # -- one pass ----------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """One forward pass: a stretch of each prompt that isn't computed yet, and one token for all the others."""
+        import torch
+
+        for row in self._places[: self._running]:
+            if row.job is not None and row.job.future.cancelled():
+                self._leave(row)
+        asking, tokens, positions, plan = self._planned()
+        if not tokens:
+            return
+        self._rows.reserve(max(positions) + 1)
+        model = self.model()
+        asked = list(asking.values())
+        kept = asked + [0] * (blocks(len(asked)) - len(asked))
+        logits = model(
+            torch.tensor([tokens], device=model.device),
+            position_ids=torch.tensor([positions], device=model.device),
+            use_cache=False,
+            logits_to_keep=torch.tensor(kept, dtype=torch.long, device=model.device),
+            agentfw_plan=plan,
+        ).logits[0, : len(asked)]
+        if asking:
+            self._draw(list(asking), logits)
+
+    def _planned(self) -> tuple[dict[_Row, int], list[int], list[int], Plan]:
+        """The rows that get a token from the next pass and where in it, its tokens, and their places."""
+        running = self._places[: self._running]
+        asking: dict[_Row, int] = {}
+        tokens: list[int] = []
+        positions: list[int] = []
+        segments: list[Segment] = []
+        for index, row in enumerate(running):
+            length = min(_PROMPT_TOKENS - len(tokens), len(row.tokens) - row.computed)
+            if length > 0:
+                end, padded = row.computed + length, blocks(length)
+                if end == len(row.tokens):
+                    asking[row] = len(tokens) + length - 1
+                segments.append(Segment(index, row.computed, padded))
+                tokens += [*row.tokens[row.computed : end].tolist(), *[0] * (padded - length)]
+                positions += range(row.computed, row.computed + padded)
+                row.computed = end
+        ends: list[int] = []
+        if any(row.job.token_ids for row in running if row.job is not None):
+            ends = [-1] * blocks(len(running))
+            for index, row in enumerate(running):
+                if row.job is not None and row.job.token_ids:
+                    asking[row] = len(tokens) + index
+                    ends[index] = len(row.tokens) + len(row.job.token_ids) - 1
+            last = [row.job.token_ids[-1] if row.job and row.job.token_ids else 0 for row in running]
+            tokens += last + [0] * (len(ends) - len(last))
+            positions += [max(end, 0) for end in ends]
+        return asking, tokens, positions, Plan(self._rows, segments, ends)
+
+    def _draw(self, rows: list[_Row], logits: Any) -> None:
+        jobs = [row.job for row in rows if row.job is not None]
+        token_ids, logprobs = draw(
+            logits,
+            [job.temperature for job in jobs],
+            [job.top_p for job in jobs],
+            [float(job.numbers.random()) for job in jobs],
+        )
+        for row, job, token, logprob in zip(rows, jobs, token_ids, logprobs, strict=True):
+            if logprob != logprob:  # not a number
+                raise AgentfwError(
+                    "the model's logits are no numbers: its weights are broken",
+                    mend="go back to an earlier checkpoint, and train with a lower learning rate",
+                )
+            job.token_ids.append(token)
+            job.logprobs.append(logprob)
+            stopped = token in self._end_ids
+            if stopped or len(job.token_ids) >= job.limit:
+                self._leave(row)
+                if job.future.set_running_or_notify_cancel():
+                    finish = "stop" if stopped else "length"
+                    job.future.set_result(Sampled(tuple(job.token_ids), tuple(job.logprobs), finish, self._version))

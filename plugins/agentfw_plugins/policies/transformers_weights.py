@@ -1,0 +1,93 @@
+"""Which weights the policy `transformers` answers with: the base, or the base with an adapter, or another whole model.
+
+The one rule: a version is served whole or not at all. An adapter that doesn't fit its base in every tensor is an error,
+and what was served before is served still.
+
+In fp32 an adapter is merged into a base loaded afresh, which costs nothing while generating and is as exact as the
+base; in fewer bits merging would round what was learned away, so there the adapter stays beside the base.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentfw.errors import MissingExtraError, SettingsError
+
+from ..models import Precision, has_weights, load_base
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["Weights"]
+
+
+class Weights:
+    """Loads what is to be served."""
+
+    def __init__(self, base: Path, precision: Precision, device: str, attention: str) -> None:
+        self.base, self.precision, self.device, self.attention = base, precision, device, attention
+        self._tuned: Any = None  # the base with room for an adapter beside it; not in fp32
+        self._count = 0
+
+    def of_base(self) -> PreTrainedModel:
+        return load_base(self.base, self.precision, self.device, attention=self.attention)
+
+    def of(self, adapter: Path) -> PreTrainedModel:
+        """The model with an adapter, or the whole model that a folder holds."""
+        if (adapter / "adapter_config.json").is_file():
+            return self._adapted(adapter)
+        if (adapter / "config.json").is_file() and has_weights(adapter):
+            self._tuned = None
+            return load_base(adapter, self.precision, self.device, attention=self.attention)
+        raise SettingsError(
+            f"{adapter} is neither an adapter nor a model",
+            mend="it should hold adapter_config.json and adapter_model.safetensors, or config.json and weights",
+        )
+
+    def _adapted(self, adapter: Path) -> PreTrainedModel:
+        try:
+            from peft import PeftModel
+        except ImportError as error:
+            raise MissingExtraError("an adapter in this process", "train", module=error.name or "") from None
+
+        merged = self.precision == "fp32" or (self.precision == "auto" and self.device == "cpu")
+        self._count += 1
+        name = f"served{self._count}"  # PEFT allows no dots in a name, and versions may have some
+        before = None if merged else self._tuned
+        try:
+            if before is None:
+                tuned = PeftModel.from_pretrained(self.of_base(), adapter, adapter_name=name)
+            else:
+                tuned = before
+                tuned.load_adapter(adapter, adapter_name=name)
+            _check(tuned, adapter, name)
+        except (KeyError, RuntimeError, ValueError) as error:
+            if before is not None and name in before.peft_config:
+                before.delete_adapter(name)
+            raise SettingsError(
+                f"the adapter {adapter} doesn't fit the model {self.base}: {str(error).splitlines()[0]}",
+                mend="publish an adapter that was trained on this model",
+            ) from error
+        if merged:
+            return tuned.merge_and_unload().eval()
+        tuned.set_adapter(name)
+        for old in [other for other in tuned.peft_config if other != name]:
+            tuned.delete_adapter(old)
+        self._tuned = tuned
+        return tuned.base_model.model.eval()
+
+
+def _check(tuned: Any, adapter: Path, name: str) -> None:
+    """PEFT passes over what it doesn't find, on either side, with no more than a warning."""
+    from peft import get_peft_model_state_dict
+    from safetensors import safe_open
+
+    with safe_open(adapter / "adapter_model.safetensors", "pt") as file:
+        given = set(file.keys())
+    wanted = set(get_peft_model_state_dict(tuned, adapter_name=name))
+    if given != wanted:
+        lacks, extra = sorted(wanted - given), sorted(given - wanted)
+        raise ValueError(
+            f"it lacks {len(lacks)} tensors and has {len(extra)} that nobody knows, such as {(lacks + extra)[0]}"
+        )

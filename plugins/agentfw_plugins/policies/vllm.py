@@ -1,0 +1,144 @@
+"""A language model behind vLLM: a server that is started here, or one that runs already, or an engine in this process.
+
+The one rule: what was published is what answers. Each version is an adapter under a name of its own, loaded while vLLM
+runs; nothing is ever replaced under a name that requests may be using, and what nobody uses any longer is unloaded.
+
+    agentfw train calendar --policy vllm --set policy.model=path/to/model
+    agentfw train calendar --policy vllm --set policy.model=path/to/model --set policy.base_url=http://gpu-7:8000
+
+Prompts go over as token ids, and answers come back as token ids with their logprobs: text is for reading only. A server
+that is started here ends with this process, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.policy import Generation, Policy, Request
+
+from ..models import Chat, check_adapter, locate
+from .sampling import request_seed
+from .vllm_backend import Backend, Question, VLLMSettings
+
+__all__ = ["VLLMPolicy", "VLLMSettings"]
+
+logger = logging.getLogger(__name__)
+
+
+class VLLMPolicy(Policy):
+    """A model that vLLM serves."""
+
+    def __init__(self, settings: VLLMSettings | None = None) -> None:
+        self.settings = settings or VLLMSettings()
+        self._folder = locate(self.settings.model)
+        self._chat = Chat(self._folder)
+        self._backend = _backend(self.settings, self._folder)
+        self._name, self._version = "", self.settings.model
+        self._flying: Counter[str] = Counter()
+
+    async def generate(self, request: Request) -> Generation:
+        prompt = self._chat.prompt(request.messages, request.actions, request.before)
+        context = await self._backend.open()
+        room = context - len(prompt)
+        if room < 1:
+            raise AgentfwError(
+                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
+                f"reads {context} at most",
+                mend="set window to keep fewer turns, or take a model with a longer context",
+            )
+        sampling = request.sampling
+        question = Question(
+            prompt,
+            limit=min(sampling.max_tokens or self.settings.max_tokens, room),
+            temperature=1.0 if sampling.temperature is None else sampling.temperature,
+            top_p=1.0 if sampling.top_p is None else sampling.top_p,
+            seed=request_seed(request, prompt),
+            end_ids=self._chat.end_ids,
+        )
+        name, version = self._name, self._version
+        self._flying[name] += 1
+        try:
+            sampled = await self._backend.complete(question, name)
+        finally:
+            self._flying[name] -= 1
+            await self._unload_if_unused(name)
+        pieces = self._chat.pieces(sampled.token_ids)
+        return Generation(
+            text="".join(pieces),
+            prompt_ids=prompt,
+            token_ids=sampled.token_ids,
+            logprobs=sampled.logprobs,
+            pieces=pieces,
+            version=version,
+            finish=sampled.finish,
+        )
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        self._check(adapter)
+        await self._backend.open()
+        # Its own name also on a server that others use, or that an earlier training of this name used.
+        name = f"{version}.{uuid4().hex[:8]}"
+        await self._backend.load(name, adapter.resolve())
+        before, self._name, self._version = self._name, name, version
+        await self._unload_if_unused(before)
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        await self._backend.open()
+        return await self._backend.score(prompt_ids, token_ids, self._name)
+
+    async def rest(self) -> None:
+        if self.settings.sleep:
+            await self._backend.open()
+            await self._backend.sleep()
+
+    async def wake(self) -> None:
+        if self.settings.sleep:
+            await self._backend.wake()
+
+    async def close(self) -> None:
+        await self._backend.close()
+
+    async def _unload_if_unused(self, name: str) -> None:
+        if name and name != self._name and not self._flying[name]:
+            del self._flying[name]
+            try:
+                await self._backend.unload(name)
+            except AgentfwError as error:
+                # It costs memory there and nothing else.
+                logger.warning("%s could not be unloaded: %s", name, error)
+
+    def _check(self, adapter: Path) -> None:
+        config = adapter / "adapter_config.json"
+        if not config.is_file():
+            raise SettingsError(
+                f"{adapter} is no adapter, and vLLM takes nothing else while it runs",
+                mend="train with learner.weights=lora, or use the policy transformers for whole models",
+            )
+        rank = json.loads(config.read_text("utf-8")).get("r", 0)
+        if rank > self.settings.rank:
+            raise SettingsError(
+                f"the adapter {adapter} has rank {rank}, and vLLM was started for {self.settings.rank} at most",
+                mend=f"set policy.rank to {rank} or more",
+            )
+        check_adapter(adapter, self._folder)
+
+
+def _backend(settings: VLLMSettings, folder: Path) -> Backend:
+    if settings.mode == "process":
+        if settings.base_url or settings.python or settings.arguments:
+            raise SettingsError(
+                "policy.base_url, policy.python and policy.arguments are about a server, and policy.mode is process",
+                mend="leave them out, or set policy.mode to server",
+            )
+        from .vllm_process import VLLMProcess
+
+        return VLLMProcess(settings, folder)
+    from .vllm_server import VLLMServer
+
+    return VLLMServer(settings, folder)

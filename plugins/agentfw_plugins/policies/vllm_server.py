@@ -1,0 +1,297 @@
+"""vLLM as a server: started here, or running already.
+
+The one rule: nobody waits for a server that won't answer. It has a deadline to start and one for each request; whatever
+goes wrong is told with the end of its log, and a server that was started here ends with this process (vllm_keeper).
+
+    server = VLLMServer(VLLMSettings(model="path/to/model", python="/opt/vllm/bin/python"), folder)
+    context = await server.open()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agentfw.errors import EndpointError, SettingsError
+
+from .endpoint import Endpoint, Malformed, Refused, key_in
+from .sampling import Sampled
+from .vllm_backend import Question, VLLMSettings, engine_options
+
+__all__ = ["VLLMServer"]
+
+Answer = TypeVar("Answer")
+
+_NAME = "base"
+_LOOK = 0.5  # seconds between two looks whether a server is up
+_TAIL = 20_000  # characters of the log that an error may look into
+_ENDING = 15.0  # seconds for a server to end
+_ADVICE = "what does the server's log say?"
+_CAUSES = {
+    r"No module named '?vllm": "set policy.python to a Python that has vLLM, or install it: pip install vllm",
+    r"out of memory|No available memory for the cache|larger than .{0,20}KV cache|Free memory on device": (
+        "lower policy.memory, policy.context or policy.concurrency, or end what else is on the GPU"
+    ),
+    r"maximum context length|max_model_len|is too (long|large)": "lower window or max_tokens, or raise policy.context",
+    r"CPU Generator does not use offset": "start a server without a GPU with --no-enable-chunked-prefill",
+    r"unrecognized arguments|invalid choice": "look at policy.arguments: this vLLM doesn't know one of them",
+}
+
+
+class VLLMServer:
+    """One server, and the process that it runs in where that was started here."""
+
+    def __init__(self, settings: VLLMSettings, folder: Path) -> None:
+        self.settings, self._folder = settings, folder
+        python = shutil.which(settings.python or sys.executable)
+        if python is None:
+            raise SettingsError(f"policy.python: there is no {settings.python}", mend="name a Python that has vLLM")
+        self._python = os.path.abspath(python)
+        self._base_name = _NAME
+        self._context: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: Path | None = None
+        self._key = ""
+        self._endpoint = self._reached(settings.base_url)
+
+    async def open(self) -> int:
+        if self._context is None:
+            async with self._endpoint.lock():
+                if self._context is None:
+                    await self._open()
+        assert self._context is not None
+        return self._context
+
+    async def complete(self, question: Question, name: str) -> Sampled:
+        body = {
+            "prompt": list(question.prompt),
+            "max_tokens": question.limit,
+            "temperature": question.temperature,
+            "top_p": question.top_p,
+            "seed": question.seed,
+            "stop_token_ids": sorted(question.end_ids),
+            "logprobs": 0,
+            "return_token_ids": True,
+        }
+        return await self._completed(body, name, lambda choice: _sampled(choice, question.end_ids, name))
+
+    async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
+        ids = [*prompt_ids, *token_ids]
+        body = {"prompt": ids, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+
+        def read(choice: Mapping[str, Any]) -> list[float]:
+            try:
+                given = choice["prompt_logprobs"]
+                places = range(len(prompt_ids), len(ids))
+                return [float(given[place][str(ids[place])]["logprob"]) for place in places]
+            except (KeyError, IndexError, TypeError, ValueError):
+                raise Malformed("the answer has no logprobs of the prompt") from None
+
+        return await self._completed(body, name, read)
+
+    async def load(self, name: str, adapter: Path) -> None:
+        try:
+            await self._told("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
+        except Refused as refusal:
+            if "already" in refusal.words:  # the answer to a first try got lost
+                return
+            mend = "was the adapter trained on this model, and can the server read its folder?"
+            if refusal.status in (404, 405):
+                mend = "start that server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
+            raise self._blamed(f"{refusal}: {refusal.words}", mend) from None
+
+    async def unload(self, name: str) -> None:
+        try:
+            await self._told("/v1/unload_lora_adapter", {"lora_name": name})
+        except Refused as refusal:
+            raise self._blamed(f"{refusal}: {refusal.words}", _ADVICE) from None
+
+    async def sleep(self) -> None:
+        await self._switched("/sleep?level=1")
+
+    async def wake(self) -> None:
+        await self._switched("/wake_up")
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+        self._context = None
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()  # this is how the keeper knows
+            await asyncio.to_thread(process.wait, _ENDING)
+        if self._log is not None:
+            shutil.rmtree(self._log.parent, ignore_errors=True)
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    async def _completed(self, body: dict[str, Any], name: str, read: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+        body["model"] = name or self._base_name
+        try:
+            async with self._endpoint.slot() as until:
+                return await self._endpoint.ask("/v1/completions", body, lambda reply: read(_choice(reply)), until)
+        except Refused as refusal:
+            raise self._blamed(f"{refusal}: {refusal.words}", "is that a vLLM of 0.11 or later?") from None
+        except EndpointError as error:
+            raise self._blamed(str(error), error.mend) from None
+
+    async def _told(self, path: str, body: Mapping[str, Any]) -> None:
+        try:
+            async with self._endpoint.slot() as until:
+                await self._endpoint.ask(path, body, lambda reply: None, until, text=True)
+        except EndpointError as error:
+            raise self._blamed(str(error), error.mend) from None
+
+    async def _switched(self, path: str) -> None:
+        try:
+            await self._told(path, {})
+        except Refused as refusal:
+            raise self._blamed(
+                f"{refusal}: {refusal.words}",
+                "start that server with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 in its environment, "
+                "or set policy.sleep to false",
+            ) from None
+
+    def _reached(self, url: str) -> Endpoint:
+        settings = self.settings
+        key = (lambda: key_in(settings.api_key_env)) if settings.base_url else (lambda: self._key)
+        return Endpoint(
+            url,
+            concurrency=settings.concurrency,
+            deadline=settings.deadline,
+            retries=settings.retries,
+            key=key,
+            advice="is that a vLLM server?",
+        )
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        if not self.settings.base_url:
+            self._endpoint.url = self._start()
+        asked = Endpoint(self._endpoint.url, concurrency=1, deadline=10.0, retries=0, key=self._endpoint.key)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (self.settings.deadline if self.settings.base_url else self.settings.start_deadline)
+        try:
+            while True:
+                code = self._process.poll() if self._process is not None else None
+                if code is not None:
+                    raise self._blamed(f"vLLM ended with code {code} before it served anything", _ADVICE)
+                try:
+                    async with asked.slot() as soon:
+                        self._base_name, self._context = await asked.ask("/v1/models", None, _first_model, soon)
+                    return
+                except EndpointError as error:
+                    if loop.time() > until:
+                        raise self._blamed(
+                            f"vLLM didn't come up in time: {error}", "raise policy.start_deadline"
+                        ) from None
+                except Refused as refusal:
+                    mend = f"is the key in the environment variable {self.settings.api_key_env} the right one?"
+                    raise self._blamed(f"{refusal}: {refusal.words}", mend) from None
+                await asyncio.sleep(_LOOK)
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            await asked.close()
+
+    def _start(self) -> str:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._key = secrets.token_hex(16)  # others on this machine have no business there
+        self._log = Path(tempfile.mkdtemp(prefix="agentfw-vllm-")) / "server.log"
+        command = [self._python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self._folder)]
+        command += ["--served-model-name", _NAME, "--host", "127.0.0.1", "--port", str(port)]
+        for name, value in engine_options(self.settings).items():
+            flag = name.replace("_", "-")
+            command += (
+                [f"--{flag}", str(value)] if not isinstance(value, bool) else [f"--{'' if value else 'no-'}{flag}"]
+            )
+        keeper = Path(__file__).with_name("vllm_keeper.py")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", str(keeper), *command, *self.settings.arguments],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                cwd=self._log.parent,  # `python -m` looks here first, and a folder of one's own may hold a vllm.py
+                start_new_session=True,
+            )
+        return f"http://127.0.0.1:{port}"
+
+    def _environment(self) -> dict[str, str]:
+        # Modules of this Python are of no use to another one.
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        return kept | {
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+            "VLLM_SERVER_DEV_MODE": "1" if self.settings.sleep else "0",
+            "VLLM_API_KEY": self._key,
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+
+    # -- what went wrong -----------------------------------------------------------------------------------------------
+
+    def _blamed(self, what: str, mend: str) -> EndpointError:
+        """An error with what the server's log says last, and what helps against it."""
+        if self._process is not None and (code := self._process.poll()) is not None:
+            what = f"vLLM is gone (code {code}): {what}"
+        said = ""
+        if self._log is not None and self._log.exists():
+            said = self._log.read_text("utf-8", "replace")[-_TAIL:]
+            what += "".join(f"\n  | {line[:300]}" for line in _telling(said.splitlines()))
+        for pattern, cause in _CAUSES.items():
+            if re.search(pattern, f"{what}\n{said}", re.I):
+                mend = cause
+                break
+        return EndpointError(what, mend=mend)
+
+
+def _telling(lines: Sequence[str]) -> list[str]:
+    """The lines of a log that say what went wrong: the first error and the last ones, or simply the last lines."""
+    bare = (re.sub(r"^(\(.*?\) )?(ERROR|CRITICAL) .*?\] ", "", line).strip() for line in lines)
+    errors = list(dict.fromkeys(line for line in bare if re.match(r"[\w.]*(Error|Exception|error):? ", line)))
+    return [*errors[:1], *errors[1:][-2:]] or [line.strip() for line in lines if line.strip()][-3:]
+
+
+def _first_model(reply: object) -> tuple[str, int]:
+    """The base model that a server serves, and how many tokens it reads."""
+    entries = reply.get("data") if isinstance(reply, dict) else None
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and not entry.get("parent") and isinstance(entry.get("max_model_len"), int):
+            return str(entry["id"]), entry["max_model_len"]
+    raise Malformed("the answer is no list of vLLM's models")
+
+
+def _choice(reply: object) -> Mapping[str, Any]:
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Malformed("the answer has no choices")
+    return choices[0]
+
+
+def _sampled(choice: Mapping[str, Any], end_ids: frozenset[int], version: str) -> Sampled:
+    ids, given = choice.get("token_ids"), choice.get("logprobs")
+    logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
+    if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
+        raise Malformed("the answer has no token ids with their logprobs")
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
+        raise Malformed("a logprob is no number")
+    if choice.get("finish_reason") == "abort":
+        raise Malformed("the server broke the answer off")
+    finish = "stop" if ids[-1] in end_ids else "length"
+    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version)

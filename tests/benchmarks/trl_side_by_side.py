@@ -1,0 +1,390 @@
+"""One training step beside TRL's GRPOTrainer: the same model, adapter, tokens and advantages, one process a side.
+
+The one rule: both do the same work. Each side begins with the same adapter and is handed the same tokens, and the
+lengths of the two gradients are compared; only the step is timed (forward, backward, clipping, AdamW).
+
+    python tests/benchmarks/trl_side_by_side.py
+    python tests/benchmarks/trl_side_by_side.py --workload short --sides tree plain --repeats 5 --json
+    python tests/benchmarks/trl_side_by_side.py --shape 4b --precision nf4 --device cuda --tokens 16384
+
+    group            8 samples of one prompt of 1,500 tokens, answers of 64
+    episodes         8 samples of one task, 10 turns each; a row of TRL's is a turn, as it must be where a turn's prompt
+                     isn't all that came before (a window, a memory that changes)
+    episodes_joined  the same, where prompts only grow: then TRL can take an episode as one row
+    short            8 samples of a prompt of 32 tokens, answers of 512: there is hardly anything to share
+
+Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. It computes activations twice, and so do
+they, so that it is like with like; `tree_kept` and `trl_kept` keep them.
+
+Memory is the most that a step holds beyond what the process held before the first. Sides take turns, and a ratio is the
+median of the ratios within a repetition, with the least and the largest. CPU seconds are told beside the clock's: on a
+busy machine they are the steadier ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SAMPLES = 8
+SIDES = ("tree", "tree_kept", "plain", "trl", "trl_kept")
+LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
+SHAPES: dict[str, dict[str, Any]] = {
+    "small": {
+        "vocab_size": 8192,
+        "hidden_size": 512,
+        "intermediate_size": 1376,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "initializer_range": 0.05,
+    },
+    # Four billion weights, for one large GPU: 16 GB on the disk while it is measured.
+    "4b": {
+        "vocab_size": 151936,
+        "hidden_size": 2560,
+        "intermediate_size": 9728,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "initializer_range": 0.02,
+    },
+}
+MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+Row = tuple[list[int], list[int], list[int], float]
+"""Prompt, completion, which tokens of the completion were sampled, advantage."""
+
+
+def turns_of(workload: str, scale: float) -> list[list[tuple[list[int], list[int]]]]:
+    """Of each sample its turns: prompt and answer."""
+    draw = random.Random(7)
+
+    def tokens(count: float) -> list[int]:
+        return [draw.randrange(10, 380) for _ in range(max(2, int(count * scale)))]
+
+    if workload.startswith("episodes"):
+        samples = []
+        prompt = tokens(300)
+        for _ in range(SAMPLES):
+            turns, said = [], prompt
+            for _ in range(10):
+                turns.append((said, tokens(32)))
+                said = [*said, *turns[-1][1], *tokens(32)]
+            samples.append(turns)
+        return samples
+    prompt = tokens(1500 if workload == "group" else 32)
+    return [[(prompt, tokens(64 if workload == "group" else 512))] for _ in range(SAMPLES)]
+
+
+def rows_of(workload: str, scale: float) -> list[Row]:
+    """What TRL is handed: a row for each turn, or for each episode."""
+    rows: list[Row] = []
+    for number, turns in enumerate(turns_of(workload, scale)):
+        advantage = number - (SAMPLES - 1) / 2
+        if workload != "episodes_joined":
+            rows += [(prompt, answer, [1] * len(answer), advantage) for prompt, answer in turns]
+            continue
+        start = len(turns[0][0])
+        last_prompt, last_answer = turns[-1]
+        mask = [0] * (len(last_prompt) + len(last_answer) - start)
+        for prompt, answer in turns:
+            mask[len(prompt) - start : len(prompt) - start + len(answer)] = [1] * len(answer)
+        rows.append((last_prompt[:start], [*last_prompt[start:], *last_answer], mask, advantage))
+    return rows
+
+
+# -- memory and time ---------------------------------------------------------------------------------------------------
+
+
+class Meter:
+    """The clock, the processor's time, and the most that was held, of each step."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.steps: list[dict[str, float]] = []
+
+    def begin(self) -> None:
+        if self.device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            held = torch.cuda.memory_allocated() / 2**20
+        else:
+            Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+            held = self._status("VmRSS")
+        if not self.steps:
+            self._held = held
+        self._clock, self._cpu = time.perf_counter(), time.process_time()
+
+    def end(self) -> None:
+        if self.device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
+        seconds, cpu = time.perf_counter() - self._clock, time.process_time() - self._cpu
+        most = torch.cuda.max_memory_allocated() / 2**20 if self.device == "cuda" else self._status("VmHWM")
+        self.steps.append({"seconds": seconds, "cpu_seconds": cpu, "memory_mb": most - self._held})
+
+    @staticmethod
+    def _status(name: str) -> float:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) / 1024
+        raise SystemExit(f"no {name} in /proc/self/status: memory can't be measured on this system")
+
+
+# -- the sides ---------------------------------------------------------------------------------------------------------
+
+
+def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
+    from agentfw import Seeds
+    from agentfw.optimizer import Loss
+    from agentfw_plugins.learners.descent import Descent
+    from agentfw_plugins.learners.lessons import Lesson
+    from agentfw_plugins.learners.network import Network
+    from agentfw_plugins.learners.settings import LoraSettings
+    from agentfw_plugins.learners.token_tree import TurnTokens
+
+    settings = LoraSettings(
+        model=options.model,
+        adapter=options.adapter,
+        packing="plain" if options.side == "plain" else "tree",
+        checkpointing=not options.side.endswith("_kept"),
+        precision=options.precision,
+        device=options.device,
+        tokens=options.tokens,
+    )
+    network = Network(settings, Seeds(7))
+    network.load(Path(options.adapter))
+    import torch
+
+    descent = Descent(network, torch.optim.AdamW(network.parameters()), settings, 1e-5)
+    samples = turns_of(options.workload, options.scale)
+    lessons = [
+        Lesson(TurnTokens(prompt, answer), number - (SAMPLES - 1) / 2, (), 0, turn)
+        for number, turns in enumerate(samples)
+        for turn, (prompt, answer) in enumerate(turns)
+    ]
+    meter = Meter(network.device)
+    norms = []
+    for _ in range(options.steps):
+        meter.begin()
+        figures = descent.learn([lessons], Loss(), 1)
+        meter.end()
+        norms.append(figures["gradient_norm"])
+    return {"steps": meter.steps, "gradient_norm": norms[0], "computed": figures["tokens_computed"]}
+
+
+def run_trl(options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+    from datasets import Dataset
+    from peft import PeftModel
+    from transformers import AutoTokenizer, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    from agentfw_plugins.models import load_base
+
+    rows = rows_of(options.workload, options.scale)
+    device = options.device
+    longest_prompt, longest = (max(len(row[part]) for row in rows) for part in (0, 1))
+    handed: dict[str, list[Any]] = {
+        name: [] for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "tool_mask")
+    }
+    for prompt, completion, mask, _ in rows:
+        left, right = longest_prompt - len(prompt), longest - len(completion)
+        handed["prompt_ids"].append([0] * left + prompt)
+        handed["prompt_mask"].append([0] * left + [1] * len(prompt))
+        handed["completion_ids"].append(completion + [0] * right)
+        handed["completion_mask"].append([1] * len(completion) + [0] * right)
+        handed["tool_mask"].append(mask + [0] * right)
+    tensors = {name: torch.tensor(values, device=device) for name, values in handed.items()}
+    tensors["advantages"] = torch.tensor([row[3] for row in rows], device=device)
+    tensors["num_items_in_batch"] = tensors["tool_mask"].sum()
+
+    class Handed(GRPOTrainer):  # type: ignore[misc]
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            return dict(tensors)
+
+    meter = Meter(device)
+
+    class Watch(TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            meter.begin()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            meter.end()
+
+    base = load_base(Path(options.model), options.precision, device)
+    model = PeftModel.from_pretrained(base, options.adapter, is_trainable=True)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = GRPOConfig(
+            output_dir=folder,
+            per_device_train_batch_size=SAMPLES,
+            gradient_accumulation_steps=len(rows) // SAMPLES,
+            num_generations=SAMPLES,
+            max_completion_length=longest,
+            max_steps=options.steps,
+            learning_rate=1e-5,
+            max_grad_norm=1.0,
+            bf16=device == "cuda",
+            use_cpu=device == "cpu",
+            gradient_checkpointing=not options.side.endswith("_kept"),
+            save_strategy="no",
+            report_to=[],
+            logging_steps=1,
+            disable_tqdm=True,
+        )
+        trainer = Handed(
+            model=model,
+            reward_funcs=lambda completions, **_: [0.0] * len(completions),
+            args=arguments,
+            train_dataset=Dataset.from_dict({"prompt": ["x"] * len(rows)}),
+            processing_class=AutoTokenizer.from_pretrained(options.model),
+            callbacks=[Watch()],
+        )
+        trainer.train()
+        norm = next(entry["grad_norm"] for entry in trainer.state.log_history if "grad_norm" in entry)
+    return {
+        "steps": meter.steps,
+        "gradient_norm": float(norm),
+        "computed": len(rows) * (longest_prompt + longest),
+    }
+
+
+# -- putting them side by side -----------------------------------------------------------------------------------------
+
+
+def make_adapter(options: argparse.Namespace) -> None:
+    """Drawn, so that no half of it is zero."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    from agentfw_plugins.models import load_base
+
+    base = load_base(Path(options.model), options.precision, options.device)
+    config = LoraConfig(r=8, lora_alpha=16, target_modules=MODULES, task_type="CAUSAL_LM")
+    tuned = get_peft_model(base, config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in (weight for weight in tuned.parameters() if weight.requires_grad):
+            weight.copy_(torch.randn(weight.shape, generator=generator) * 0.02)
+    tuned.save_pretrained(options.adapter)
+
+
+def _laboratory() -> Any:
+    spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", LABORATORY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_side(side: str, workload: str, options: argparse.Namespace, model: str) -> str:
+    """What a process of its own prints: so that no side finds anything warm, or memory that another has left."""
+    passed = ["--side", side, "--workload", workload, "--model", model, "--adapter", options.adapter]
+    for name in ("scale", "steps", "tokens", "precision", "device"):
+        passed += [f"--{name}", str(getattr(options, name))]
+    environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
+    environment |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore", "OMP_WAIT_POLICY": "passive"}
+    done = subprocess.run(
+        [sys.executable, __file__, *passed], env=environment, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{side} failed on {workload}")
+    return done.stdout
+
+
+def summarised(printed: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    steps = result["steps"][1:] or result["steps"]  # the first one warms up
+    result |= {name: statistics.median(step[name] for step in steps) for name in ("seconds", "cpu_seconds")}
+    result["memory_mb"] = max(step["memory_mb"] for step in result["steps"])
+    return result
+
+
+def compare(workload: str, options: argparse.Namespace, model: str) -> dict[str, Any]:
+    runs: dict[str, list[dict[str, Any]]] = {side: [] for side in options.sides}
+    for _ in range(options.repeats):
+        for side, found in runs.items():
+            found.append(summarised(run_side(side, workload, options, model)))
+            print(f"{workload:<16}{side:<10}{found[-1]['seconds']:>8.2f} s", file=sys.stderr)
+    first = options.sides[0]
+    trained = sum(sum(row[2]) for row in rows_of(workload, options.scale))
+    rows = []
+    for side, found in runs.items():
+        row: dict[str, Any] = {"side": side, "trained": trained, "computed": found[0]["computed"]}
+        row["gradient_norm"] = found[0]["gradient_norm"]
+        for name in ("seconds", "cpu_seconds", "memory_mb"):
+            row[name] = statistics.median(run[name] for run in found)
+            ratios = sorted(run[name] / ours[name] for run, ours in zip(found, runs[first], strict=True))
+            row[f"{name} ratio"] = [ratios[0], statistics.median(ratios), ratios[-1]]
+        rows.append(row)
+    return {"workload": workload, "against": first, "repeats": options.repeats, "sides": rows}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--workload", nargs="+", default=["group", "episodes", "episodes_joined", "short"])
+    parser.add_argument(
+        "--sides", nargs="+", default=list(SIDES), choices=SIDES, help="others are compared with the first"
+    )
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=3, help="of each process; the first warms up")
+    parser.add_argument("--scale", type=float, default=1.0, help="of all lengths")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--tokens", type=int, default=4096, help="agentfw computes so many at once")
+    parser.add_argument("--model", default="", help="a model folder; else one of drawn weights is made on the spot")
+    parser.add_argument("--shape", default="small", choices=SHAPES, help="of the model that is made")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--adapter", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--side", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.side:
+        (options.workload,) = options.workload
+        if options.side == "adapter":
+            make_adapter(options)
+        else:
+            print(json.dumps((run_trl if options.side.startswith("trl") else run_agentfw)(options)))
+        return {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        model = Path(options.model or _laboratory().make_model(Path(folder) / "model", **SHAPES[options.shape]))
+        options.adapter = str(Path(folder) / "adapter")
+        run_side("adapter", "group", options, str(model))
+        results = [compare(name, options, str(model)) for name in options.workload]
+    report = {"threads": options.threads, "precision": options.precision, "results": results}
+    if options.json:
+        print(json.dumps(report, indent=2))
+        return report
+    for result in results:
+        print(f"\n{result['workload']}, {result['sides'][0]['trained']:,} tokens trained a step")
+        print(f"{'':<10}{'computed':>9}{'seconds':>9}{'cpu':>8}{'MiB':>7}   x {result['against']}: time, cpu, memory")
+        for row in result["sides"]:
+            ratios = "   ".join(
+                "{1:.2f} [{0:.2f}, {2:.2f}]".format(*row[f"{name} ratio"])
+                for name in ("seconds", "cpu_seconds", "memory_mb")
+            )
+            shown = f"{row['computed']:>9,.0f}{row['seconds']:>9.2f}{row['cpu_seconds']:>8.2f}{row['memory_mb']:>7.0f}"
+            print(f"{row['side']:<10}{shown}   {ratios}   gradient {row['gradient_norm']:.5f}")
+    return report
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The probe names what is wrong with the weights that are served, and claims nothing that the figures don't bear.
+
+The same faults with a real model are in tests/plugins/policies/test_probe_faults.py.
+"""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.errors import AgentfwError
+from agentfw.training.probe import arithmetic, check
+
+TOKENS = 48
+
+
+def drawn(seed: int, size: float) -> numpy.ndarray:
+    return numpy.random.default_rng(seed).normal(0.0, size, TOKENS)
+
+
+def versions(update: float, step: float, seed: int = 0) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    """Base, the version before the newest, and the newest."""
+    base = -3.0 + drawn(seed, 1.0)
+    previous = base + drawn(seed + 1, update)
+    return base, previous, previous + drawn(seed + 2, step)
+
+
+@pytest.mark.parametrize("update", [2.0, 0.1, 0.001])
+def test_the_newest_version_is_proven(update: float) -> None:
+    base, previous, newest = versions(update, update / 3)
+
+    assert check(newest + drawn(9, update / 100), newest, base, previous, noise=update / 100)
+
+
+@pytest.mark.parametrize("update", [2.0, 0.1, 0.002])
+def test_a_version_that_is_served_for_another_is_named(update: float) -> None:
+    base, previous, newest = versions(update, update / 3)
+    noise = drawn(9, update / 100)
+
+    with pytest.raises(AgentfwError, match="still serves its base model"):
+        check(base + noise, newest, base, previous, noise=update / 100)
+    with pytest.raises(AgentfwError, match="the version before"):
+        check(previous + noise, newest, base, previous, noise=update / 100)
+
+
+def test_after_the_first_update_the_version_before_is_the_base() -> None:
+    base, _, newest = versions(0.1, 0.1)
+
+    with pytest.raises(AgentfwError, match="still serves its base model"):
+        check(base, newest, base, base, noise=1e-6)
+
+
+def test_base_and_version_before_that_are_alike_are_both_named() -> None:
+    base, previous, newest = versions(0.001, 0.5)
+
+    with pytest.raises(AgentfwError, match="can't be told apart"):
+        check(previous + drawn(9, 0.01), newest, base, previous, noise=0.01)
+
+
+def test_an_update_that_is_served_twice_is_named() -> None:
+    base, previous, newest = versions(0.1, 0.03)
+
+    with pytest.raises(AgentfwError, match=r"more than once \(2.0 times"):
+        check(2 * newest - base, newest, base, previous, noise=1e-5)
+
+
+def test_a_part_of_an_update_is_named() -> None:
+    base, previous, newest = versions(0.1, 0.03)
+
+    with pytest.raises(AgentfwError, match="a part of the update only: some 40 %"):
+        check(newest - 0.4 * (newest - base), newest, base, previous, noise=1e-5)
+
+
+def test_other_weights_that_resemble_nothing_get_no_name() -> None:
+    base, previous, newest = versions(0.1, 0.03)
+
+    with pytest.raises(AgentfwError, match="neither the newest version nor any other"):
+        check(newest + drawn(9, 0.05), newest, base, previous, noise=1e-5)
+
+
+def test_another_model_is_named() -> None:
+    base, previous, newest = versions(0.1, 0.03)
+
+    with pytest.raises(AgentfwError, match="another model"):
+        check(newest + drawn(9, 3.0), newest, base, previous, noise=0.02)
+    with pytest.raises(AgentfwError, match="before anything was learned"):
+        arithmetic(base + drawn(9, 3.0), base)
+
+
+@given(st.integers(0, 10_000), st.floats(1e-6, 0.1), st.floats(0.0, 1.0))
+def test_noise_alone_is_never_a_fault(seed: int, noise: float, size: float) -> None:
+    base, previous, newest = versions(size * noise, size * noise, seed)
+
+    proven = check(newest + drawn(seed + 3, noise), newest, base, previous, noise=noise)
+
+    assert not proven, "these versions are no further apart than the noise"
+
+
+def test_versions_that_are_the_same_prove_nothing() -> None:
+    base, _, _ = versions(0.1, 0.1)
+
+    assert not check(base, base, base, base, noise=1e-5)
+
+
+def test_values_that_are_missing_or_no_numbers_are_told() -> None:
+    with pytest.raises(AgentfwError, match="1 logprobs here and 2 there"):
+        check([-1.0], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])
+    with pytest.raises(AgentfwError, match="not a number"):
+        check([-1.0, float("nan")], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])

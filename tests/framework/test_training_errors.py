@@ -1,0 +1,202 @@
+"""What can't be trained is told before any work begins; what fails on the way names its culprit in time."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.errors import (
+    AgentfwError,
+    EndpointError,
+    PluginError,
+    RunFolderError,
+    SettingsError,
+    StorageError,
+    UnknownNameError,
+    UsageError,
+)
+from agentfw.training.state import State
+
+SITE = Path(__file__).parents[1] / "site"
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+def fault(name: str, fault: str) -> dict[str, Any]:
+    return {"name": name, "settings": {"fault": fault}}
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "words"),
+    [
+        ({"policy": "unpublishable"}, UsageError, 'the policy "unpublishable" can\'t take a new version of itself'),
+        ({"teacher": "scripted"}, UsageError, '"centred" learns from what the policy itself has sampled'),
+        ({"learner": "bais"}, UnknownNameError, 'did you mean "bias"'),
+        ({"optimizer": "bias"}, UnknownNameError, 'no optimizer is called "bias"'),
+        ({"updates": 0}, SettingsError, "spec.updates: must be at least 1"),
+        ({"evaluation": {"evry": 3}}, SettingsError, 'did you mean "every"'),
+        ({"evaluation": {"split": "train"}}, SettingsError, "spec.evaluation.split: can't be train"),
+        ({"learner": {"name": "bias", "settings": {"rate": -1}}}, SettingsError, "learner.rate: must be more than 0"),
+        ({"episodes": 4}, SettingsError, "spec.episodes: no such key"),
+    ],
+)
+def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
+    values: dict[str, Any], error: type[AgentfwError], words: str, laboratory: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(error) as caught:
+        laboratory.create(tmp_path / "runs", **values)
+
+    assert words in str(caught.value)
+    assert caught.value.mend
+    assert not (tmp_path / "runs").exists()
+
+
+def test_too_few_tasks_are_told_before_there_is_a_folder(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    before = bandit.Bandit.tasks
+    monkeypatch.setattr(bandit.Bandit, "tasks", lambda self, count, seed, split: before(self, 2, seed, split))
+
+    with pytest.raises(UsageError, match="learn from 3 tasks, and the split has 2"):
+        laboratory.create(tmp_path / "runs")
+
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "words"),
+    [
+        ({"policy": fault("biased", "tokenless")}, UsageError, 'the policy "biased" gives no token ids'),
+        ({"policy": fault("biased", "stale")}, PluginError, "with base after bias@1 was published"),
+        ({"policy": fault("biased", "context")}, PluginError, "of bandit + biased failed: ValueError: the prompt has"),
+        ({"learner": fault("bias", "memory")}, AgentfwError, 'the learner "bias", making update 1, ran out of memory'),
+        ({"learner": fault("bias", "version")}, PluginError, "gave no new version: bias at"),
+        ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
+        ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
+    ],
+)
+def test_what_fails_on_the_way_names_its_culprit(
+    values: dict[str, Any], error: type[AgentfwError], words: str, laboratory: Any, tmp_path: Path
+) -> None:
+    training = laboratory.create(tmp_path, **values)
+
+    with pytest.raises(error) as caught:
+        asyncio.run(training.execute())
+
+    assert words in str(caught.value)
+    assert caught.value.mend
+    assert training.folder.state == "interrupted"
+
+
+def test_a_nan_reward_names_its_component_and_nothing_is_learned(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.create(tmp_path, rewards=["utility", fault("faulty", "nan")])
+
+    with pytest.raises(PluginError, match=r'"faulty" gave nan for episode .* as "faulty"'):
+        asyncio.run(training.execute())
+
+    assert list((training.folder.path / "learner").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("stuck", "has not answered a request within 0.3 s"), ("publish", "has not taken up bias@1 within 0.3 s")],
+)
+def test_a_policy_that_hangs_is_an_error_in_time(kind: str, words: str, laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.create(tmp_path, policy=fault("biased", kind), deadline=0.3)
+    began = time.monotonic()
+
+    with pytest.raises(EndpointError) as caught:
+        asyncio.run(training.execute())
+
+    assert f'the policy "biased" {words}' in str(caught.value)
+    assert "deadline" in caught.value.mend
+    assert time.monotonic() - began < 20
+
+
+def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.create(tmp_path, policy=fault("biased", "base"))
+
+    with pytest.raises(AgentfwError) as caught:
+        asyncio.run(training.execute())
+
+    assert "base" in str(caught.value)
+    assert State.read(training.folder.path).update == 0, "an update that isn't served doesn't count"
+
+
+def test_after_an_error_the_training_goes_on_where_it_was(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = laboratory.left(laboratory.train(tmp_path / "whole").folder)
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    training = laboratory.create(tmp_path / "broken")
+    before, updates = bandit.Bias.update, []
+
+    def full(self: Any, batch: Any) -> Any:
+        updates.append(batch)
+        if len(updates) == 3:
+            batch.folder.mkdir()
+            (batch.folder / "half").write_text("a version that was never finished")
+            raise MemoryError
+        return before(self, batch)
+
+    monkeypatch.setattr(bandit.Bias, "update", full)
+    with pytest.raises(AgentfwError, match="out of memory"):
+        asyncio.run(training.execute())
+
+    laboratory.resume(training.folder)
+
+    assert laboratory.left(training.folder) == expected
+
+
+def test_a_folder_that_cannot_be_made_is_told(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.create(tmp_path)
+    (training.folder.path / "evaluations").write_text("somebody's file")
+
+    with pytest.raises(StorageError, match=r"can't make .*evaluations"):
+        asyncio.run(training.execute())
+
+
+def test_a_state_that_is_damaged_is_told_and_left_alone(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path).folder
+    (folder.path / "summary.json").unlink()
+    (folder.path / "state.json").write_text('{"update": 3')
+
+    with pytest.raises(RunFolderError, match=r"state\.json can't be understood"):
+        laboratory.resume(folder)
+
+    assert (folder.path / "state.json").read_text() == '{"update": 3'
+
+
+def test_a_state_that_cannot_be_written_down_is_the_plugins_error(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    monkeypatch.setattr(bandit.Bias, "state", lambda self: {"bias": {1, 2}})
+    training = laboratory.create(tmp_path)
+
+    with pytest.raises(PluginError, match="state of the learner or the optimizer can't be written down"):
+        asyncio.run(training.execute())
+
+
+def test_a_kill_between_state_and_figures_loses_no_line(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path).folder
+    expected = folder.updates()
+    file = folder.path / "updates.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    (folder.path / "summary.json").unlink()
+
+    laboratory.resume(folder)
+
+    assert folder.updates() == expected
+    assert json.loads((folder.path / "state.json").read_text())["line"] == expected[-1]

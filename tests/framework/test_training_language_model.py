@@ -1,0 +1,47 @@
+"""A whole training with a real language model, adapters and exact tokens: from random weights to a perfect answer."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SITE = Path(__file__).parents[1] / "site"
+ANSWER = '{"name": "say", "arguments": {"word": "juice"}}'
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    for module in ("torch", "transformers", "peft"):
+        pytest.importorskip(module)
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+@pytest.mark.slow
+def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_path: Path) -> None:
+    model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
+
+    folder = laboratory.train(
+        tmp_path / "runs",
+        environment={"name": "bandit", "settings": {"rounds": 2}},
+        policy={"name": "transformers", "settings": {"model": model}},
+        teacher={"name": "scripted", "settings": {"replies": [ANSWER, ANSWER]}},
+        optimizer="imitation",
+        learner={"name": "sft", "settings": {"model": model, "learning_rate": 0.02, "epochs": 4}},
+        tasks=4,
+        samples=1,
+        max_turns=4,
+        sampling={"max_tokens": 40},
+        evaluation={"every": 4, "tasks": 2, "sampling": {"temperature": 0}},
+    ).folder
+
+    first, last = (folder.evaluation(number) for number in (0, 4))
+    assert [record["utility"] for record in first.metrics()] == [0, 0]
+    assert [turn.text for episode in last.episodes() for turn in episode.turns] == [ANSWER] * 4
+    assert {turn.version for episode in last.episodes() for turn in episode.turns} == {"policy@4"}
+    served = [line["served"] for line in folder.updates()]
+    assert all(figures["proven"] == 1 for figures in served)
+    assert all(figures["probe_mismatch_most"] < 1e-4 for figures in served), "sampler and trainer agree"

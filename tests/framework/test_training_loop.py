@@ -1,0 +1,227 @@
+"""A training makes a policy better, from what it says it learns from, and one seed gives one policy."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.runs.comparison import change, compare_runs
+from agentfw.runs.folder import RunFolder, list_runs
+from agentfw.training.figures import flat
+from agentfw.training.training import TrainingSummary, TrainingWatcher
+
+SITE = Path(__file__).parents[1] / "site"
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, updates=12, tasks=4, evaluation={"every": 6, "tasks": 20})
+
+    stages = training.folder.stages()
+    missed = {number: sum(each["outcome"]["missed"] for each in records) / 20 for number, records in stages.items()}
+    assert list(missed) == [0, 6, 12]
+    assert missed[0] == pytest.approx(5 / 6, abs=0.1), "before it has learned, it says any of six words"
+    assert missed[12] < 0.3
+    assert change(training.folder).difference.high < 0
+
+
+def test_one_seed_gives_one_policy_whatever_plays_at_once(laboratory: Any, tmp_path: Path) -> None:
+    one = laboratory.train(tmp_path / "a")
+    other = laboratory.train(tmp_path / "b", concurrency=3)
+
+    assert laboratory.left(one.folder) == laboratory.left(other.folder)
+
+
+def test_another_seed_plays_other_episodes(laboratory: Any, tmp_path: Path) -> None:
+    one, other = (laboratory.train(tmp_path / str(seed), seed=seed) for seed in (7, 8))
+
+    assert laboratory.left(one.folder)["rollouts 1"] != laboratory.left(other.folder)["rollouts 1"]
+
+
+def test_groups_of_training_and_evaluation_have_their_own_size_and_tasks(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path, samples=5, evaluation={"every": 3, "tasks": 4, "samples": 2}).folder
+
+    learned = [record["episode"] for record in folder.rollouts(1).metrics()]
+    held_out = [episode.task for episode in folder.evaluation(0).episodes()]
+    assert [name.rpartition("-")[2] for name in learned] == ["0", "1", "2", "3", "4"] * 3
+    assert len(held_out) == 4 * 2
+    assert {task.split for task in held_out} == {"validation"}
+    seeds = {episode.task.seed for number in range(1, 5) for episode in folder.rollouts(number).episodes()}
+    assert len(seeds) == 4 * 3, "each update has tasks of its own while there are enough"
+    assert not seeds & {task.seed for task in held_out}
+
+
+def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path).folder
+
+    tasks, versions = zip(
+        *(
+            (
+                sorted(episode.task.id + str(episode.task.seed) for episode in records.episodes()),
+                {turn.version for episode in records.episodes() for turn in episode.turns},
+            )
+            for records in folder.evaluations().values()
+        ),
+        strict=True,
+    )
+
+    assert tasks[0] == tasks[1] == tasks[2]
+    assert versions == ({"base"}, {"bias@2"}, {"bias@4"})
+
+
+def test_a_group_that_tells_nothing_does_not_reach_the_learner(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    groups: list[set[int]] = []
+    before = bandit.Bias.update
+
+    def update(self: Any, batch: Any) -> Any:
+        groups.append({episode.task.index for episode in batch.episodes})
+        assert {advantage.episode for advantage in batch.advantages} == {episode.id for episode in batch.episodes}
+        return before(self, batch)
+
+    monkeypatch.setattr(bandit.Bias, "update", update)
+    folder = laboratory.train(tmp_path, samples=2, tasks=5).folder
+
+    figures = [line["rollouts"] for line in folder.updates()]
+    assert [line["groups_learned"] for line in figures] == [len(each) for each in groups]
+    assert all(line["groups_alike"] + line["groups_learned"] == line["groups"] == 5 for line in figures)
+    assert any(line["groups_alike"] for line in figures)
+
+
+def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}})
+
+    summary = TrainingSummary.from_record(training.folder.summary())
+    assert (summary.updates, summary.version, summary.adapter) == (4, "", "")
+    assert summary.figures == summary.before
+    assert list((training.folder.path / "learner").iterdir()) == []
+
+
+def test_weights_follow_the_training_and_optimizers_see_them(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    seen: list[tuple[float, float]] = []
+    before = bandit.Centred.advantages
+
+    def advantages(self: Any, groups: Any) -> Any:
+        for scored in (scored for group in groups for scored in group):
+            (score,) = scored.scores
+            assert score.value == scored.reward
+            if scored.episode.utility:
+                seen.append((self.batches, score.value / scored.episode.utility))
+        return before(self, groups)
+
+    monkeypatch.setattr(bandit.Centred, "advantages", advantages)
+    folder = laboratory.train(tmp_path, rewards=[{"name": "utility", "weight": "stages:1,3"}]).folder
+
+    assert set(seen) == {(0, 1), (1, 1), (2, 3), (3, 3)}
+    for records in folder.evaluations().values():
+        assert all(record["reward"] == 3 * record["utility"] for record in records.metrics()), "always those of the end"
+
+
+def test_memories_bring_what_they_have_and_learn_nothing(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path, memories=["scratch"]).folder
+
+    messages = {
+        message.content
+        for number in range(1, 5)
+        for episode in folder.rollouts(number).episodes()
+        for message in episode.messages
+    }
+    assert any("the chain ends in nothing" in content for content in messages)
+    assert not any("the chain ends in" in content and "nothing" not in content for content in messages)
+
+
+def test_only_the_newest_versions_are_kept(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path, keep=3).folder
+
+    assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
+
+
+def test_a_teacher_plays_and_the_student_is_evaluated(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(
+        tmp_path,
+        teacher={"name": "scripted", "settings": {"replies": ['{"name": "say", "arguments": {"word": "juice"}}'] * 3}},
+        optimizer="imitation",
+        samples=1,
+    ).folder
+
+    first, last = folder.evaluation(0), folder.evaluation(4)
+    assert all(record["outcome"]["missed"] == 0 for record in folder.rollouts(1).metrics()), "the teacher knows"
+    assert {turn.version for episode in folder.rollouts(4).episodes() for turn in episode.turns} == {"script"}
+    assert {turn.version for episode in first.episodes() for turn in episode.turns} == {"base"}
+    assert {turn.version for episode in last.episodes() for turn in episode.turns} == {"bias@4"}
+    assert change(folder).difference.estimate < -0.5, "what the student has learned from it"
+
+
+def test_hooks_and_watchers_are_told_of_each_update(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+
+    class Watcher(TrainingWatcher):
+        def phase(self, name: str, update: int) -> None:
+            told.append((name, update))
+
+        def updated(self, line: Mapping[str, Any]) -> None:
+            told.append(line["version"])
+
+    training = laboratory.create(tmp_path, updates=2)
+    monkeypatch.setattr(
+        training.host,
+        "call",
+        lambda hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
+    )
+    importlib.import_module("asyncio").run(training.execute(Watcher()))
+
+    first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
+    second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]
+    assert told == [("evaluate", 0), *first, *second, ("evaluate", 2)]
+
+
+def test_trackers_get_the_figures_of_each_update(laboratory: Any, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    folder = laboratory.train(tmp_path, trackers=["tensorboard"]).folder
+
+    events = EventAccumulator(str(folder.path / "tensorboard"))
+    events.Reload()
+    for name in ("reward", "missed", "learner/kl", "served/publish_bytes", "seconds/play"):
+        values = [event.value for event in events.Scalars(name)]
+        assert values == pytest.approx([flat(line)[name] for line in folder.updates()])
+    assert [event.step for event in events.Scalars("evaluation/missed")] == [0, 2, 4]
+
+
+def test_a_training_is_listed_and_compared_like_a_run(laboratory: Any, tmp_path: Path) -> None:
+    one = laboratory.train(tmp_path).folder
+    other = laboratory.train(tmp_path, learner={"name": "bias", "settings": {"rate": 8.0}}).folder
+
+    assert {folder.id for folder in list_runs(tmp_path)} == {one.id, other.id}
+    assert (RunFolder.open(one.path).unit, one.done, one.total, one.state) == ("updates", 4, 4, "done")
+    rows = {row.figure: row for row in compare_runs([one, other])}
+    assert list(rows)[:4] == ["missed", "missed@0", "missed@2", "missed@4"]
+    assert rows["missed@0"].differences[1].difference.estimate == 0, "the same policy on the same tasks"
+    assert rows["missed"].differences[1].difference.estimate < 0, "a higher rate learns faster"
+
+
+def test_what_is_written_down_is_strict_json_without_paths_of_this_machine(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path).folder
+
+    for name in ("run.json", "state.json", "summary.json"):
+        text = (folder.path / name).read_text()
+        json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+        assert str(tmp_path) not in text

@@ -1,0 +1,104 @@
+"""The small parts of a training: which tasks an update learns from, what is on disk of it, and how long is waited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.episode import Task
+from agentfw.errors import EndpointError, PluginError, UsageError
+from agentfw.policy import Generation, Policy, Request
+from agentfw.seeds import Seeds
+from agentfw.training.curriculum import Curriculum
+from agentfw.training.figures import finite, size_of
+from agentfw.training.punctual import Punctual
+from agentfw.training.state import State
+
+
+def curriculum(count: int, size: int, seed: int = 7) -> Curriculum:
+    return Curriculum([Task(index, seed=index) for index in range(count)], size, Seeds(seed))
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 20))
+def test_an_update_learns_from_different_tasks_and_a_pass_takes_each_once(count: int, size: int, updates: int) -> None:
+    if size > count:
+        with pytest.raises(UsageError, match=f"learn from {size} tasks, and the split has {count}"):
+            curriculum(count, size)
+        return
+    plan = curriculum(count, size)
+
+    taken = [[task.index for task in plan.of(update)] for update in range(1, updates + 1)]
+
+    assert all(len(set(indexes)) == size for indexes in taken)
+    first_pass = Counter(index for indexes in taken[: count // size] for index in indexes)
+    assert max(first_pass.values()) == 1
+    assert taken == [[task.index for task in curriculum(count, size).of(update)] for update in range(1, updates + 1)]
+
+
+def test_every_pass_has_an_order_of_its_own() -> None:
+    plan = curriculum(12, 4)
+
+    passes = [[[task.index for task in plan.of(3 * number + update)] for update in (1, 2, 3)] for number in range(4)]
+
+    assert len({str(each) for each in passes}) > 1
+
+
+def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+    state = State(3, "bias@3", "learner/00003", {"bias": [0.1, 1e-300]}, {"anchors": {"ö": 1.5}}, {"update": 3})
+    assert State.read(tmp_path) == State(), "before the first update there is none"
+
+    state.write(tmp_path)
+
+    assert State.read(tmp_path) == state
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+class Slow(Policy):
+    async def generate(self, request: Request) -> Generation:
+        await asyncio.sleep(0.2)
+        return Generation("late")
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        raise TimeoutError("a timeout of its own")
+
+
+def test_who_answers_in_time_is_heard_and_who_does_not_is_named() -> None:
+    assert asyncio.run(Punctual(Slow(), "slow", 5).generate(Request(()))).text == "late"
+    with pytest.raises(EndpointError, match=r'"slow" has not answered a request within 0\.05 s'):
+        asyncio.run(Punctual(Slow(), "slow", 0.05).generate(Request(())))
+
+
+def test_a_timeout_of_the_policys_own_is_not_taken_for_ours() -> None:
+    with pytest.raises(TimeoutError, match="a timeout of its own"):
+        asyncio.run(Punctual(Slow(), "slow", 5).logprobs((), ()))
+
+
+def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
+    class Instant(Policy):
+        def generation_time(self, generation: Generation, time_per_token: float) -> float:
+            return 42.0
+
+    assert Punctual(Instant(), "instant", 5).generation_time(Generation("x", count=3), 1.0) == 42.0
+
+
+def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:
+    assert finite({"loss": 1.0}, "the learner") == {"loss": 1.0}
+    for value in (float("nan"), float("-inf")):
+        with pytest.raises(PluginError, match="the learner has measured loss as") as caught:
+            finite({"kl": 0.1, "loss": value}, "the learner")
+        assert "learning rate" in caught.value.mend
+
+
+def test_a_version_is_a_file_or_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "adapter" / "below").mkdir(parents=True)
+    (tmp_path / "adapter" / "config.json").write_text("{}")
+    (tmp_path / "adapter" / "below" / "weights").write_bytes(b"12345")
+
+    assert size_of(tmp_path / "adapter") == 7
+    assert size_of(tmp_path / "adapter" / "config.json") == 2

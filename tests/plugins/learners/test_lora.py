@@ -1,0 +1,359 @@
+"""The learner `lora`: what an update leaves, how it goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.errors import AgentfwError, SettingsError, UsageError
+from agentfw.learner import Batch
+from agentfw.optimizer import Loss
+from agentfw.settings import validate
+from agentfw_plugins.learners.settings import LoraSettings
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from agentfw_plugins.learners import model_learner  # noqa: E402
+from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+
+MakeBatch = Callable[..., Batch]
+PROMPT = (10, 11, 12, 13)
+GOOD, BAD = (20, 21, 22), (30, 31, 32)
+PAIR = ([(PROMPT, GOOD, 1.0)], [(PROMPT, BAD, -1.0)])
+
+
+@pytest.fixture
+def learner_of(small_model: Path) -> Callable[..., LoraLearner]:
+    def make(**changes: Any) -> LoraLearner:
+        return LoraLearner(LoraSettings(**({"model": str(small_model), "learning_rate": 1e-2} | changes)))
+
+    return make
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("changes", [{}, {"weights": "all", "learning_rate": 1e-3}, {"optimizer": "adamw_8bit"}])
+def test_what_was_better_than_expected_becomes_likelier(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, changes: dict[str, Any]
+) -> None:
+    learner = learner_of(**changes)
+    before = [sum(learner.logprobs(PROMPT, answer)) for answer in (GOOD, BAD)]
+
+    for _ in range(3):
+        learner.update(make_batch(*PAIR))
+
+    after = [sum(learner.logprobs(PROMPT, answer)) for answer in (GOOD, BAD)]
+    assert after[0] > before[0] + 0.1
+    assert after[1] < before[1] - 0.1
+    base = [sum(learner.logprobs(PROMPT, answer, base=True)) for answer in (GOOD, BAD)]
+    assert base == pytest.approx(before, abs=1e-4)
+
+
+def test_an_adapter_is_one_that_peft_loads(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
+) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    learner = learner_of()
+    update = learner.update(make_batch(*PAIR))
+    served = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(small_model), update.adapter)
+    with torch.no_grad():
+        logits = served(torch.tensor([[*PROMPT, *GOOD]])).logits[0, len(PROMPT) - 1 : -1]
+    found = torch.log_softmax(logits, -1).gather(-1, torch.tensor(GOOD)[:, None])[:, 0]
+
+    assert update.version == "policy@1"
+    assert found.tolist() == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-5)
+
+
+def test_all_weights_are_a_model_folder_of_its_own(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    learner = learner_of(weights="all")
+    update = learner.update(make_batch(*PAIR))
+
+    again = LoraLearner(LoraSettings(model=str(update.adapter)))
+
+    assert (update.adapter / "tokenizer.json").is_file()
+    assert list(again.logprobs(PROMPT, GOOD)) == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-6)
+
+
+def test_a_folder_without_weights_has_them_drawn_from_the_seed(make_model: Callable[..., Path], tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "plan", weights=False)
+
+    said = [
+        LoraLearner(LoraSettings(model=str(folder), weights="all", seed=seed)).logprobs(PROMPT, GOOD)
+        for seed in (1, 1, 2)
+    ]
+
+    assert said[0] == said[1] != said[2]
+    with pytest.raises(SettingsError, match="no weights"):
+        LoraLearner(LoraSettings(model=str(folder))).logprobs(PROMPT, GOOD)
+
+
+@pytest.mark.parametrize("changes", [{}, {"weights": "all"}, {"optimizer": "adamw_8bit", "rank": 64}, {"steps": 2}])
+def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
+    learner_of: Callable[..., LoraLearner], tmp_path: Path, make_batch: MakeBatch, changes: dict[str, Any]
+) -> None:
+    changes = {"minibatches": 2, "warmup": 3, **changes}
+    batch = make_batch(
+        *PAIR, [(PROMPT[:2], (5, 6), 0.5), ((*PROMPT, *GOOD, 9), (7,), -0.5)], loss=Loss(kl=0.01), tasks=2
+    )
+    whole = learner_of(**changes)
+    whole.open(tmp_path / "whole")
+    for number in (1, 2, 3):
+        whole.update(Batch(batch.episodes, batch.advantages, batch.loss, tmp_path / "whole" / f"{number}"))
+
+    broken = tmp_path / "broken"
+    state: Mapping[str, Any] = {}
+    for number in (1, 2, 3):
+        learner = learner_of(**changes)
+        learner.open(broken)
+        learner.restore(json.loads(json.dumps(state)))
+        # What a killed update leaves behind.
+        (broken / f"{number}.unfinished").mkdir(parents=True)
+        (broken / f"{number}.unfinished" / "torn").write_text("half a li")
+        update = learner.update(Batch(batch.episodes, batch.advantages, batch.loss, broken / f"{number}"))
+        state = learner.state()
+        if number == 1:  # a run's folder may be moved
+            shutil.move(broken, tmp_path / "moved")
+            broken = tmp_path / "moved"
+
+    assert update.version == "policy@3"
+    assert files(broken / "3") == files(tmp_path / "whole" / "3")
+    assert sorted(path.name for path in broken.iterdir()) == ["1", "2", "3"]
+
+
+def test_a_batch_may_be_gone_through_in_minibatches(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    """Two tasks in two steps, twice: later steps have ratios that aren't one, and clipping begins."""
+    learner = learner_of(minibatches=2, steps=2, learning_rate=0.05)
+
+    metrics = learner.update(make_batch(*PAIR, *PAIR, tasks=2)).metrics
+
+    assert metrics["steps"] == 4
+    assert metrics["ratio_largest"] > 1.2
+    assert metrics["clipped"] > 0
+
+
+def test_figures_say_what_was_done(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+    learner = learner_of()
+    own = list(learner.logprobs(PROMPT, GOOD))
+    batch = make_batch(*PAIR, [(PROMPT, (40, 41), 0.0)], [(PROMPT, (50,), 1.0)], logprobs=None)
+    for episode, logprobs in zip(batch.episodes, (own, [v - 0.5 for v in learner.logprobs(PROMPT, BAD)]), strict=False):
+        episode.turns[0].logprobs = tuple(logprobs)
+    batch.episodes[3].turns[0].logprobs = ()
+    some = Batch(batch.episodes, batch.advantages[:3], batch.loss, batch.folder)
+
+    metrics = learner.update(some).metrics
+
+    assert metrics["tokens_trained"] == 6
+    assert metrics["tokens_masked"] == 2  # an advantage of zero teaches nothing
+    assert metrics["tokens_dropped"] == 1  # no advantage at all
+    assert metrics["tokens_computed"] == 4 + 2 + 2
+    assert metrics["tokens_plain"] == 2 * 6
+    assert metrics["mismatch"] == pytest.approx(0.25, abs=1e-4)
+    assert metrics["mismatch_largest"] == pytest.approx(0.5, abs=1e-4)
+    assert metrics["ratio"] == 1
+    assert 0 < metrics["entropy"] <= math.log(384)
+    assert metrics["gradient_norm"] > 0
+    assert metrics["tokens_per_second"] > 0
+    assert metrics["peak_memory_mb"] > 0
+
+
+def test_a_batch_of_zero_advantages_changes_nothing_and_counts(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    learner = learner_of()
+    before = learner.logprobs(PROMPT, GOOD)
+
+    update = learner.update(make_batch([(PROMPT, GOOD, 0.0)]))
+
+    assert update.version == "policy@1"
+    assert update.metrics["steps"] == 0
+    assert learner.logprobs(PROMPT, GOOD) == before
+
+
+def test_the_learning_rate_rises_and_falls(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+    """To 0.01 in two steps, and in half a cosine towards nothing at six."""
+    learner = learner_of(warmup=2, decay=6)
+
+    rates = [learner.update(make_batch(*PAIR)).metrics["learning_rate"] for _ in range(6)]
+
+    slope = math.sqrt(0.5)
+    assert rates == pytest.approx([0.005, 0.01, 0.01, 0.01 * (1 + slope) / 2, 0.005, 0.01 * (1 - slope) / 2])
+
+
+def refused(learner: LoraLearner, batch: Batch, kind: type[AgentfwError] = UsageError) -> str:
+    """The update is refused with a mend, and leaves nothing on the disk and nothing in memory."""
+    before = learner.logprobs(PROMPT, GOOD)
+    with pytest.raises(kind) as caught:
+        learner.update(batch)
+    assert caught.value.mend
+    assert not batch.folder.exists()
+    assert learner.logprobs(PROMPT, GOOD) == before
+    return str(caught.value)
+
+
+def test_what_can_not_be_learned_from_is_refused_by_name(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    learner = learner_of()
+
+    assert "nothing to learn from" in refused(learner, make_batch())
+    assert "no turn has an advantage" in refused(learner, Batch(make_batch(*PAIR).episodes, [], Loss(), Path("none")))
+    assert "turns with an advantage has tokens" in refused(learner, make_batch([(PROMPT, (), 1.0)]))
+    assert "turn 0 of episode 00000-0 is nan" in refused(learner, make_batch([(PROMPT, GOOD, math.nan)]))
+    assert "token 384" in refused(learner, make_batch([(PROMPT, (384,), 1.0)]))
+    assert "3 tokens and 2 logprobs" in refused(learner, make_batch([(PROMPT, GOOD, 1.0)], logprobs=[-1.0, -2.0]))
+    assert "no finite number" in refused(learner, make_batch([(PROMPT, GOOD, 1.0)], logprobs=[-1.0, math.nan, 0.0]))
+    capped = Loss(importance_cap=2.0)
+    assert "no logprobs of the sampler" in refused(learner, make_batch(*PAIR, loss=capped, logprobs=[]))
+    assert "dpo" in refused(learner, make_batch(*PAIR, loss=Loss("dpo")))
+    twice = make_batch(*PAIR)
+    doubled = Batch(twice.episodes, [*twice.advantages, twice.advantages[0]], Loss(), twice.folder)
+    assert "two advantages" in refused(learner, doubled)
+    assert "isn't in the batch" in refused(learner, Batch([], twice.advantages, Loss(), twice.folder))
+
+
+def test_nothing_is_overwritten(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+    learner = learner_of()
+    batch = make_batch(*PAIR)
+    learner.update(batch)
+    before = files(batch.folder)
+
+    with pytest.raises(UsageError, match="nothing is overwritten"):
+        learner.update(batch)
+
+    assert files(batch.folder) == before
+
+
+@pytest.mark.parametrize("when", ["computing", "writing"])
+def test_an_update_that_fails_half_way_never_was(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    learner = learner_of()
+    learner.update(make_batch(*PAIR))
+    batch, again = make_batch(*PAIR), make_batch(*PAIR)
+
+    with monkeypatch.context() as broken:
+        if when == "computing":
+            step = torch.optim.AdamW.step
+
+            def step_and_fail(*given: Any, **named: Any) -> None:
+                step(*given, **named)
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB")
+
+            broken.setattr(torch.optim.AdamW, "step", step_and_fail)
+            assert "not enough memory" in refused(learner, batch, AgentfwError)
+        else:
+            broken.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+            assert "No space left" in refused(learner, batch, AgentfwError)
+
+    assert learner.update(again).version == "policy@2"
+    assert not batch.folder.with_name(f"{batch.folder.name}.unfinished").exists()
+
+
+def test_full_memory_says_what_to_lower(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(model_learner.Descent, "learn", fail)
+    with pytest.raises(AgentfwError) as caught:
+        learner_of(tokens=1000).update(make_batch(*PAIR))
+
+    assert caught.value.mend == "set learner.tokens=500 or learner.checkpointing=true or learner.precision=nf4"
+
+
+def test_an_adapter_of_another_base_is_refused(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, make_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    adapter = learner_of().update(make_batch(*PAIR)).adapter
+    other = make_model(tmp_path / "other", seed=1)
+
+    with pytest.raises(SettingsError, match="another base"):
+        learner_of(model=str(other), adapter=str(adapter)).open(tmp_path)
+    # One made elsewhere says nothing of its base; then the shapes speak.
+    (adapter / "agentfw.json").unlink()
+    with pytest.raises(SettingsError, match="don't fit"):
+        learner_of(rank=4, adapter=str(adapter)).open(tmp_path)
+    with pytest.raises(UsageError, match=r"no adapter_model\.safetensors"):
+        learner_of(adapter=str(other)).open(tmp_path)
+
+
+def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+    first = learner_of()
+    adapter = first.update(make_batch(*PAIR)).adapter
+
+    second = learner_of(adapter=str(adapter))
+
+    assert second.logprobs(PROMPT, GOOD) == first.logprobs(PROMPT, GOOD)
+    assert second.logprobs(PROMPT, GOOD, base=True) == first.logprobs(PROMPT, GOOD, base=True)
+
+
+def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: Callable[..., LoraLearner]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        learner_of(modules=("c_attn",)).open(Path())
+
+    assert "c_attn" in str(caught.value)
+    assert "q_proj" in caught.value.mend
+
+
+def test_a_head_with_an_adapter_is_refused(learner_of: Callable[..., LoraLearner]) -> None:
+    with pytest.raises(SettingsError, match="output head"):
+        learner_of(modules=("q_proj", "lm_head")).open(Path())
+
+
+def test_a_model_with_windows_is_not_packed_as_a_tree(make_model: Callable[..., Path], tmp_path: Path) -> None:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    folder = make_model(tmp_path / "windowed", weights=False)
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 384, "sliding_window": 4}
+    MistralForCausalLM(MistralConfig(**shape, **heads)).save_pretrained(folder)
+
+    with pytest.raises(SettingsError, match="sliding_window"):
+        LoraLearner(LoraSettings(model=str(folder))).open(tmp_path)
+    plain = LoraLearner(LoraSettings(model=str(folder), packing="plain"))
+    assert len(plain.logprobs(PROMPT, GOOD)) == len(GOOD)
+
+
+def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., Path], tmp_path: Path) -> None:
+    """Its logits are divided by four, which isn't to be seen in its output head."""
+    from transformers import GraniteConfig, GraniteForCausalLM
+
+    folder = make_model(tmp_path / "scaled", weights=False)
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "initializer_range": 0.5}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 384, "logits_scaling": 4.0}
+    GraniteForCausalLM(GraniteConfig(**shape, **heads, pad_token_id=0)).save_pretrained(folder)
+
+    with pytest.raises(SettingsError, match="computes otherwise"):
+        LoraLearner(LoraSettings(model=str(folder))).open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"weights": "all", "precision": "nf4"}, "trained in fp32"),
+        ({"weights": "all", "adapter": "somewhere"}, "leave adapter out"),
+        ({"warmup": 5, "decay": 5}, "includes the warm-up"),
+        ({"learning_rate": 1.0}, "learning_rate"),
+        ({"stepps": 1}, 'did you mean "steps"'),
+    ],
+)
+def test_settings_that_do_not_fit_together(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        validate(LoraSettings, values, "learner")

@@ -1,0 +1,150 @@
+"""A tree and one turn a row: the same loss and the same gradients, whatever the turns have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from agentfw import Seeds
+from agentfw.optimizer import Loss
+from agentfw_plugins.learners.settings import LoraSettings
+from agentfw_plugins.learners.token_tree import TurnTokens
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from agentfw_plugins.learners.descent import Descent  # noqa: E402
+from agentfw_plugins.learners.lessons import Lesson  # noqa: E402
+from agentfw_plugins.learners.network import Network  # noqa: E402
+
+tokens = st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple)
+lessons = st.lists(st.tuples(tokens, tokens, st.sampled_from([-1.5, -0.5, 0.0, 1.0, 2.0])), min_size=1, max_size=8).map(
+    lambda rows: [Lesson(TurnTokens(p, s), a, (-1.0,) * len(s), 0, i) for i, (p, s, a) in enumerate(rows)]
+)
+losses = st.sampled_from(
+    [
+        Loss(),
+        Loss(kl=0.1, aggregation="sequence_mean", ratio="sequence"),
+        Loss(importance_cap=2.0, ratio_cap=10.0, aggregation="token_sum", length=5),
+        Loss("likelihood"),
+    ]
+)
+
+
+class Watched(torch.optim.SGD):
+    """Keeps the gradients of the last step, and takes none."""
+
+    def step(self, closure: Any = None) -> None:
+        self.gradients = [p.grad.clone() for group in self.param_groups for p in group["params"] if p.grad is not None]
+
+
+def gradients_of(network: Network, some: list[Lesson], loss: Loss) -> tuple[dict[str, float], list[Any]]:
+    optimizer = Watched(network.parameters(), lr=1.0)
+    figures = Descent(network, optimizer, network.settings, 1.0).learn([some], loss, 1)
+    return figures, getattr(optimizer, "gradients", [])
+
+
+def network_of(model: Path, **changes: Any) -> Network:
+    network = Network(LoraSettings(model=str(model), gradient_clip=1e9, **changes), Seeds(7))
+    with torch.no_grad():  # else the second half of each adapter is zero, and so the first half's gradient
+        for number, parameter in enumerate(network.parameters()):
+            if changes.get("weights") != "all":
+                generator = torch.Generator().manual_seed(number)
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.1)
+    return network
+
+
+@pytest.fixture(scope="module")
+def networks(small_model: Path) -> dict[str, tuple[Network, Network]]:
+    """The tree's and the plain one, of each kind."""
+    kinds: dict[str, dict[str, Any]] = {"lora": {}, "all": {"weights": "all"}, "checkpointing": {"checkpointing": True}}
+    return {
+        kind: (network_of(small_model, **changes), network_of(small_model, packing="plain", **changes))
+        for kind, changes in kinds.items()
+    }
+
+
+@pytest.mark.parametrize("kind", ["lora", "all", "checkpointing"])
+@given(some=lessons, loss=losses, budget=st.sampled_from([7, 20, 1000]))
+@hypothesis_settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_loss_and_gradients_are_the_same(
+    networks: dict[str, tuple[Network, Network]], kind: str, some: list[Lesson], loss: Loss, budget: int
+) -> None:
+    tree, plain = networks[kind]
+    tree.settings = tree.settings.model_copy(update={"tokens": budget})
+
+    found, gradients = gradients_of(tree, some, loss)
+    expected, wanted = gradients_of(plain, some, loss)
+
+    assert found.keys() == expected.keys()
+    for name in found.keys() - {"tokens_computed"}:
+        assert found[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-6), name
+    assert found["tokens_computed"] <= expected["tokens_computed"]
+    assert len(gradients) == len(wanted)
+    for one, other in zip(gradients, wanted, strict=True):
+        assert float((one - other).norm()) <= 1e-4 * float(other.norm()) + 1e-7
+
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "qwen3": {"head_dim": 8},
+    "mistral": {"sliding_window": None},
+    "granite": {},
+    "olmo2": {},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_families_of_models_come_out_the_same_or_are_refused(
+    make_model: Callable[..., Path], tmp_path: Path, family: str
+) -> None:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    folder = make_model(tmp_path / family, weights=False)
+    values = {
+        "vocab_size": 384,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "initializer_range": 0.3,
+        "pad_token_id": 0,
+    }
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **values, **FAMILIES[family])).save_pretrained(folder)
+    prompt = tuple(range(40, 60))
+    some = [Lesson(TurnTokens(prompt, (5, 6, 7 + n)), 1.0 - n, (), 0, n) for n in range(4)]
+
+    found, gradients = gradients_of(network_of(folder), some, Loss())
+    expected, wanted = gradients_of(network_of(folder, packing="plain"), some, Loss())
+
+    assert found["entropy"] == pytest.approx(expected["entropy"], rel=1e-4)
+    for one, other in zip(gradients, wanted, strict=True):
+        assert float((one - other).norm()) <= 1e-4 * float(other.norm())
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_a_model_s_own_flex_attention_takes_the_tree(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on CUDA, only not compiled, and forwards only: more a processor can't do."""
+    from torch.nn.attention.flex_attention import flex_attention
+    from transformers.integrations import flex_attention as integration
+
+    monkeypatch.setattr(integration, "WrappedFlexAttention", lambda training: lambda: flex_attention)
+    network = network_of(small_model)
+    prompt = tuple(range(10, 160))
+    turns = [TurnTokens(prompt, (200 + n, *range(20, 60))) for n in range(4)]
+    (packed,) = network.pack([*turns, TurnTokens(prompt[:70], (3, 4))])
+
+    with torch.no_grad():
+        expected = network.logprobs(packed)[0]
+        network.attention = "flex_attention"
+        network.base.set_attn_implementation("flex_attention")
+        found = network.logprobs(packed)[0]
+
+    assert torch.allclose(found, expected, atol=1e-3)

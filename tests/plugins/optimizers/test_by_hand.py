@@ -1,0 +1,317 @@
+"""Each optimizer on an example that is worked by hand in its docstring, and the loss that it names."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import pytest
+
+from agentfw.episode import Message
+from agentfw.errors import PluginError, SettingsError
+from agentfw.optimizer import Loss, Scored
+from agentfw.scores import Score
+
+NAMES = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise", "imitation"]
+
+
+def test_grpo_compares_with_the_group_by_its_spread(chosen, make, table) -> None:
+    """Rewards 1, 0, 0, 1: mean 1/2; squares 4 x 1/4 = 1, by n - 1 = 3: spread sqrt(1/3) = 0.577.
+
+    A = (1/2) / 0.577 = sqrt(3) / 2 = 0.866, and every turn of an episode carries it.
+    """
+    found = table(chosen("grpo").advantages([make.rewarded([1.0, 0.0, 0.0, 1.0], turns=2)]))
+
+    high = pytest.approx(sqrt(3) / 2, abs=1e-5)
+    low = pytest.approx(-sqrt(3) / 2, abs=1e-5)
+    assert [found[f"00000-{sample}", 0] for sample in range(4)] == [high, low, low, high]
+    assert all(found[name, 0] == found[name, 1] for name, _ in found)
+
+
+def test_dr_grpo_leaves_the_spread_alone(chosen, make, values) -> None:
+    """Rewards 1, 0, 0, 1: A = r - 1/2."""
+    assert values(chosen("dr_grpo").advantages([make.rewarded([1.0, 0.0, 0.0, 1.0])])) == [0.5, -0.5, -0.5, 0.5]
+
+
+def test_dapo_leaves_out_groups_in_which_all_fared_alike(chosen, make, table) -> None:
+    """Rewards 1, 1 and 2, 0: the first group says nothing; in the second the spread is sqrt(2), A = 1 / sqrt(2)."""
+    dapo = chosen("dapo")
+
+    found = table(dapo.advantages([make.rewarded([1.0, 1.0]), make.rewarded([2.0, 0.0], index=1)]))
+
+    assert found == {
+        ("00001-0", 0): pytest.approx(sqrt(1 / 2), abs=1e-5),
+        ("00001-1", 0): pytest.approx(-sqrt(1 / 2), abs=1e-5),
+    }
+    assert dapo.metrics()["groups_alike"] == 1.0
+    assert dapo.metrics()["groups"] == 2.0
+
+
+def test_grpo_keeps_them_with_no_advantage(chosen, make, values) -> None:
+    assert values(chosen("grpo").advantages([make.rewarded([0.1, 0.1, 0.1])])) == [0.0, 0.0, 0.0]
+
+
+def test_rewards_that_differ_by_rounding_are_alike(chosen, make) -> None:
+    """0.1 + 0.2 is 0.30000000000000004: nothing that a policy should learn from."""
+    assert chosen("dapo").advantages([make.rewarded([0.1 + 0.2, 0.3])]) == []
+
+
+def test_gdpo_normalises_each_component_by_itself(chosen, make, values) -> None:
+    """Two samples, quality 1 and 0, preference 0 and 100.
+
+    Normalised: quality 1/sqrt(2) and -1/sqrt(2), preference the other way round, whatever its size. With weights 2 and
+    1 their sums are 1/sqrt(2) and -1/sqrt(2). Whitened over the batch of these two, whose spread is 1, they stay so.
+    """
+    gdpo = chosen("gdpo", {"weights": {"quality": 2.0}})
+
+    found = values(gdpo.advantages([make.tracked([1.0, 0.0], [0.0, 100.0])]))
+
+    assert found == pytest.approx([sqrt(1 / 2), -sqrt(1 / 2)], abs=1e-3)
+
+
+def test_gdpo_whitens_over_the_whole_batch(chosen, make, values) -> None:
+    """One component. Group 0, 2 gives -0.707, 0.707; group 1, 1, 1 gives 0, 0, 0.
+
+    Over the five: mean 0, squares 1, by 4: spread 1/2. So A = -1.414, 1.414, 0, 0, 0.
+    """
+    batch = [make.rewarded([0.0, 2.0]), make.rewarded([1.0, 1.0, 1.0], index=1)]
+
+    assert values(chosen("gdpo").advantages(batch)) == pytest.approx([-sqrt(2), sqrt(2), 0, 0, 0], abs=1e-3)
+    plain = chosen("gdpo", {"whiten": False})
+    assert values(plain.advantages(batch)) == pytest.approx([-sqrt(0.5), sqrt(0.5), 0, 0, 0], abs=1e-3)
+
+
+def _two_ways(make) -> list[Scored]:
+    """Both begin at the door. One goes left and earns 4 on its second turn; the other goes right and earns nothing."""
+    left, right = (
+        make.conversation(0, "[0]\nthe door", "[1]\nleft"),
+        make.conversation(1, "[0]\nthe door", "[2]\nright"),
+    )
+    return [Scored(left, (Score(left.id, "gold", 4.0, turn=1),), 4.0), Scored(right, (), 0.0)]
+
+
+def test_gigpo_compares_turns_in_the_same_state_too(chosen, make, table) -> None:
+    """Episodes: 4 and 0, mean 2, so 2 and -2. Steps, gamma 1/2: at the door the returns are 2 and 0, so 1 and -1; left
+    and right are states that one sample alone was in: 0.
+
+    A = A_episode + A_step: at the door 3 and -3, afterwards 2 and -2.
+    """
+    gigpo = chosen("gigpo", {"gamma": 0.5})
+
+    found = table(gigpo.advantages([_two_ways(make)]))
+
+    assert found == {("00000-0", 0): 3.0, ("00000-1", 0): -3.0, ("00000-0", 1): 2.0, ("00000-1", 1): -2.0}
+    assert (gigpo.metrics()["turns"], gigpo.metrics()["turns_compared"]) == (4.0, 2.0)
+
+
+def test_gigpo_by_the_spread(chosen, make, table) -> None:
+    """As above with w = 2: episodes 2 and -2 by sqrt(8): 0.707; steps 1 and -1 by sqrt(2): 0.707, twice."""
+    found = table(chosen("gigpo", {"gamma": 0.5, "scale": True, "step_weight": 2.0}).advantages([_two_ways(make)]))
+
+    assert found["00000-0", 0] == pytest.approx(3 * sqrt(0.5), abs=1e-5)
+    assert found["00000-0", 1] == pytest.approx(sqrt(0.5), abs=1e-5)
+
+
+def test_gigpo_knows_a_state_that_comes_back_at_another_time(chosen, make, table) -> None:
+    """One sample is at the door twice, and earns 1 when it leaves: returns 1/2 and 1, mean 3/4."""
+    played = make.conversation(0, "[0]\nthe door", "[7.5] round 3 of 20\nthe door")
+    batch = [[Scored(played, (Score(played.id, "gold", 1.0, turn=1),), 1.0)]]
+
+    assert table(chosen("gigpo", {"gamma": 0.5}).advantages(batch)) == {("00000-0", 0): -0.25, ("00000-0", 1): 0.25}
+    apart = chosen("gigpo", {"gamma": 0.5, "clock": True})
+    assert table(apart.advantages(batch)) == {("00000-0", 0): 0.0, ("00000-0", 1): 0.0}
+
+
+def test_gigpo_sees_all_that_came_since_the_last_answer(chosen, make) -> None:
+    played = make.conversation(0, "[0]\nthe door\n[1]", "[1]\nleft")
+    played.messages.append(Message("tool", "locked", answers="1.0"))
+    played.turns[1].shown = (*played.turns[1].shown, len(played.messages) - 1)
+
+    gigpo = chosen("gigpo")
+
+    assert gigpo.state_of(played, played.turns[0]) == ("\nthe door\n[1]",)
+    assert gigpo.state_of(played, played.turns[1]) == ("\nleft", "locked")
+
+
+def test_roundwise_has_one_baseline_for_each_round(chosen, make, table) -> None:
+    """Rewards of rounds 1 and 2: sample 0 has 1, 0, sample 1 has 0, 2. Gamma 1/2.
+
+    G_2 = 0 and 2: mean 1, biased deviation 1, A = -1 and 1. G_1 = 1 + 0 and 0 + 1: alike, A = 0 and 0.
+    With gamma 0, G_1 = 1 and 0: A = 1 and -1.
+    """
+    batch = [make.by_rounds([1.0, 0.0], [0.0, 2.0])]
+
+    found = table(chosen("roundwise", {"gamma": 0.5}).advantages(batch))
+
+    assert found == {
+        ("00000-0", 0): 0.0,
+        ("00000-0", 1): pytest.approx(-1, abs=1e-5),
+        ("00000-1", 0): 0.0,
+        ("00000-1", 1): pytest.approx(1, abs=1e-5),
+    }
+    alone = table(chosen("roundwise", {"gamma": 0.0}).advantages(batch))
+    assert [alone["00000-0", 0], alone["00000-1", 0]] == pytest.approx([1, -1], abs=1e-5)
+
+
+def test_roundwise_gives_every_turn_of_a_round_the_same(chosen, make, table) -> None:
+    """Two turns in round 1, one in round 2; the format score of the first turn belongs to round 1.
+
+    G_1 = 1 and 0, G_2 = 0 and 0, gamma 0: A = 1, 1, 0 and -1, -1, 0.
+    """
+    one, other = make.episode(0, [1, 1, 2]), make.episode(1, [1, 1, 2])
+    batch = [[Scored(one, (Score(one.id, "format", 1.0, turn=0),), 1.0), Scored(other, (), 0.0)]]
+
+    found = table(chosen("roundwise", {"gamma": 0.0}).advantages(batch))
+
+    assert [found["00000-0", place] for place in range(3)] == pytest.approx([1, 1, 0], abs=1e-5)
+    assert [found["00000-1", place] for place in range(3)] == pytest.approx([-1, -1, 0], abs=1e-5)
+
+
+def test_roundwise_leaves_those_out_that_never_came_to_a_round(chosen, make, table) -> None:
+    """Only sample 0 has a round 2: nothing to compare it with. Round 1, gamma 0: 3 and 1, A = 1 and -1."""
+    found = table(chosen("roundwise", {"gamma": 0.0}).advantages([make.by_rounds([3.0, 9.0], [1.0])]))
+
+    assert found["00000-0", 1] == 0.0
+    assert [found["00000-0", 0], found["00000-1", 0]] == pytest.approx([1, -1], abs=1e-5)
+
+
+def test_a_reward_of_the_whole_episode_comes_at_its_end(chosen, make, table) -> None:
+    """No scores, rewards 1 and 0, two rounds, gamma 1/2: G_2 = 1 and 0, G_1 = 1/2 and 0: A = 1 and -1 at both."""
+    batch = [[Scored(make.episode(place, [1, 2]), (), reward) for place, reward in enumerate([1.0, 0.0])]]
+
+    found = table(chosen("roundwise", {"gamma": 0.5}).advantages(batch))
+
+    assert [found["00000-0", 0], found["00000-0", 1]] == pytest.approx([1, 1], abs=1e-4)
+
+
+def test_turnwise_compares_the_same_turn_by_what_it_earned(chosen, make, table) -> None:
+    """Turn 0: 1 and 0, spread sqrt(1/2), A = 1/sqrt(2) and -1/sqrt(2). Turn 1: 5 and 5, left out."""
+    one, other = make.episode(0, [0, 0]), make.episode(1, [0, 0])
+    turnwise = chosen("turnwise")
+
+    found = table(
+        turnwise.advantages(
+            [
+                [
+                    Scored(one, (Score(one.id, "ac", 1.0, turn=0), Score(one.id, "ac", 5.0, turn=1)), 6.0),
+                    Scored(other, (Score(other.id, "ac", 5.0, turn=1),), 5.0),
+                ]
+            ]
+        )
+    )
+
+    assert found == {
+        ("00000-0", 0): pytest.approx(sqrt(0.5), abs=1e-5),
+        ("00000-1", 0): pytest.approx(-sqrt(0.5), abs=1e-5),
+    }
+    assert turnwise.metrics()["turns_alike"] == 1.0
+
+
+def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen, make, table) -> None:
+    """Round 1 brings sample 0 a 2, the whole episode brings sample 1 a 1, the turns are in rounds 1 and 2.
+
+    Turn 0: 2 and 1, turn 1: 0 and 1; so A = 0.707, -0.707 and -0.707, 0.707.
+    """
+    one, other = make.episode(0, [1, 2]), make.episode(1, [1, 2])
+    batch = [
+        [
+            Scored(one, (Score(one.id, "right", 2.0, round=1),), 2.0),
+            Scored(other, (Score(other.id, "done", 1.0),), 1.0),
+        ]
+    ]
+
+    found = table(chosen("turnwise").advantages(batch))
+
+    half = pytest.approx(sqrt(0.5), abs=1e-5)
+    assert (found["00000-0", 0], found["00000-1", 1]) == (half, half)
+
+
+def test_imitation_makes_every_whole_answer_more_likely(chosen, make, table) -> None:
+    """Rewards 3 and 1, at least 2: the second episode is left out; of the first the broken-off turn is."""
+    batch = [make.rewarded([3.0, 1.0], turns=3)]
+    batch[0][0].episode.turns[1].finish = "interrupted"
+    batch[0][0].episode.turns[2].failures = ("a call without a name",)
+    picky, easy = chosen("imitation", {"least": 2.0}), chosen("imitation")
+
+    assert table(picky.advantages(batch)) == {("00000-0", 0): 1.0}
+    assert picky.metrics() == {"demonstrations": 1.0, "left_out": 1.0}
+    assert len(easy.advantages(batch)) == 4
+    assert easy.loss().name == "likelihood"
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("grpo", Loss(aggregation="sequence_mean", kl=0.04)),
+        ("dr_grpo", Loss(aggregation="token_sum", length=1024)),
+        ("dapo", Loss(clip_high=0.28)),
+        ("gspo", Loss(clip_low=3e-4, clip_high=4e-4, ratio="sequence", aggregation="sequence_mean")),
+        ("gdpo", Loss(aggregation="sequence_mean")),
+        ("gigpo", Loss(aggregation="sequence_mean", kl=0.01)),
+        ("parpo", Loss(aggregation="sequence_mean", kl=0.01)),
+        ("roundwise", Loss(clip_high=0.28, aggregation="sequence_mean")),
+        ("turnwise", Loss(clip_high=0.28, ratio_cap=10.0)),
+        ("imitation", Loss("likelihood")),
+    ],
+)
+def test_each_names_its_algorithms_loss(chosen, name: str, loss: Loss) -> None:
+    assert chosen(name).loss() == loss
+
+
+def test_every_value_of_the_loss_is_a_setting(chosen) -> None:
+    settings = {
+        "clip_low": 0.1,
+        "clip_high": 0.3,
+        "ratio": "sequence",
+        "ratio_cap": 5.0,
+        "aggregation": "token_sum",
+        "length": 64,
+        "kl": 0.02,
+        "importance_cap": 2.0,
+    }
+    for name in NAMES[:-1]:
+        assert chosen(name, settings).loss() == Loss(**settings)
+
+
+def test_a_sum_of_tokens_needs_a_length(chosen) -> None:
+    with pytest.raises(SettingsError, match="length"):
+        chosen("grpo", {"aggregation": "token_sum"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(chosen, make, name: str) -> None:
+    group = make.rewarded([1.0, float("nan")])
+    played = make.episode(1)
+    unscored = [group[0], Scored(played, (Score(played.id, "judge", float("inf")),), 0.0)]
+
+    with pytest.raises(PluginError, match="00000-1"):
+        chosen(name).advantages([group])
+    with pytest.raises(PluginError, match='"judge" of episode 00000-1'):
+        chosen(name).advantages([unscored])
+
+
+def test_a_score_of_a_turn_that_never_was_is_an_error(chosen, make) -> None:
+    played = make.episode(0)
+
+    with pytest.raises(PluginError, match="turn 3 of episode 00000-0, which has 1"):
+        chosen("turnwise").advantages([[Scored(played, (Score(played.id, "judge", 1.0, turn=3),), 1.0)]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(chosen, make, table, name: str) -> None:
+    """A turn without a token has no advantage; the other sample is still compared with the one that was silent."""
+    group = make.rewarded([1.0, 0.0])
+    silent = group[1].episode.turns[0]
+    silent.text, silent.count, silent.token_ids = "", 0, ()
+
+    found = table(chosen(name).advantages([group]))
+
+    assert list(found) == [("00000-0", 0)]
+    assert found["00000-0", 0] > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_group_is_no_group(chosen, make, name: str) -> None:
+    optimizer = chosen(name)
+
+    assert optimizer.advantages([[], []]) == []
+    assert optimizer.metrics().get("groups", 0.0) == 0.0

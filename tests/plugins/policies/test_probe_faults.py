@@ -1,0 +1,162 @@
+"""Each fault of publishing, made to happen with a real model, is called by its name.
+
+What the learner says is computed by transformers and PEFT alone: whatever the policy does wrong, they don't.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.episode import Message
+from agentfw.errors import AgentfwError
+from agentfw.policy import Request, Sampling
+from agentfw.training.probe import Probe, arithmetic, check
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from agentfw_plugins.models import load_base  # noqa: E402
+from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
+
+Make = Callable[..., Path]
+
+
+@dataclass
+class Training:
+    """A base, two versions, a probe, and what a learner thinks of it."""
+
+    model: Path
+    first: Path
+    second: Path
+    probe: Probe
+    base: Sequence[float]
+    previous: Sequence[float]
+    newest: Sequence[float]
+    noise: float
+
+    def check(self, served: Sequence[float]) -> bool:
+        return check(served, self.newest, self.base, self.previous, self.noise)
+
+
+def changed(adapter: Path, folder: Path, change: Callable[[str, Any], Any]) -> Path:
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(adapter, folder)
+    weights = folder / "adapter_model.safetensors"
+    save_file({name: change(name, one) for name, one in load_file(weights).items()}, weights, {"format": "pt"})
+    return folder
+
+
+def learner(model: Path, adapter: Path | None, probe: Probe) -> list[float]:
+    from peft import PeftModel
+
+    loaded: Any = load_base(model, "fp32", "cpu")
+    if adapter is not None:
+        loaded = PeftModel.from_pretrained(loaded, adapter)
+    ids = [*probe.prompt_ids, *probe.token_ids]
+    with torch.no_grad():
+        logprobs = loaded(torch.tensor([ids])).logits[0].log_softmax(-1)
+    return logprobs[range(len(probe.prompt_ids) - 1, len(ids) - 1), list(probe.token_ids)].tolist()  # type: ignore[no-any-return]
+
+
+def served(model: Path, probe: Probe, *adapters: Path, precision: Any = "auto") -> Sequence[float]:
+    """What a policy thinks to which these adapters were published, one after the other."""
+
+    async def use() -> Sequence[float]:
+        policy = TransformersPolicy(TransformersSettings(model=str(model), precision=precision, device="cpu"))
+        try:
+            for adapter in adapters:
+                await policy.publish(adapter, adapter.name)
+            return await policy.logprobs(probe.prompt_ids, probe.token_ids)
+        finally:
+            await policy.close()
+
+    return asyncio.run(use())
+
+
+@pytest.fixture(scope="module", params=[0.1, 0.01, 0.003], ids=["large", "small", "careful"])
+def training(
+    request: pytest.FixtureRequest, make_model: Make, make_adapter: Make, tmp_path_factory: pytest.TempPathFactory
+) -> Training:
+    """Two updates of a size: from half a nat a token, as after a long training, to a thousandth, a first step."""
+    folder = tmp_path_factory.mktemp("training")
+    model = make_model(folder / "model")
+    first = make_adapter(model, folder / "first", seed=1, scale=request.param * 0.6)
+    generator = torch.Generator().manual_seed(2)
+    scale = request.param * 0.3
+    second = changed(
+        first, folder / "second", lambda name, one: one + torch.randn(one.shape, generator=generator) * scale
+    )
+
+    async def sample() -> tuple[Probe, Sequence[float]]:
+        policy = TransformersPolicy(TransformersSettings(model=str(model), device="cpu"))
+        asked = Request([Message("user", "the guest would like green tea")], sampling=Sampling(max_tokens=48, seed=1))
+        answer = await policy.generate(asked)
+        await policy.close()
+        return Probe(answer.prompt_ids, answer.token_ids), answer.logprobs
+
+    probe, sampled = asyncio.run(sample())
+    base, previous, newest = (learner(model, adapter, probe) for adapter in (None, first, second))
+    return Training(model, first, second, probe, base, previous, newest, arithmetic(sampled, base))
+
+
+def test_what_was_published_is_proven(training: Training) -> None:
+    assert training.check(served(training.model, training.probe, training.first, training.second))
+
+
+def test_nothing_published_is_the_base_model(training: Training) -> None:
+    with pytest.raises(AgentfwError, match="still serves its base model"):
+        training.check(served(training.model, training.probe))
+
+
+def test_the_older_adapter_published_is_a_stale_one(training: Training) -> None:
+    with pytest.raises(AgentfwError, match="the version before: its adapter is stale"):
+        training.check(served(training.model, training.probe, training.second, training.first))
+
+
+@pytest.mark.parametrize("lacking", ["self_attn", "mlp", "layers.1", "q_proj", "down_proj"])
+def test_an_adapter_that_lost_modules_on_the_way_is_told(training: Training, tmp_path: Path, lacking: str) -> None:
+    partly = changed(
+        training.second, tmp_path / "partly", lambda name, one: torch.zeros_like(one) if lacking in name else one
+    )
+
+    with pytest.raises(AgentfwError, match=r"a part of"):
+        training.check(served(training.model, training.probe, partly))
+
+
+def test_an_adapter_on_top_of_weights_that_hold_it_is_told(training: Training, tmp_path: Path) -> None:
+    from peft import PeftModel
+
+    merged = tmp_path / "merged"
+    shutil.copytree(training.model, merged)
+    PeftModel.from_pretrained(
+        load_base(training.model, "fp32", "cpu"), training.second
+    ).merge_and_unload().save_pretrained(merged)
+
+    with pytest.raises(AgentfwError, match=r"more than once \((1\.\d|2\.\d) times"):
+        training.check(served(merged, training.probe, training.second))
+
+
+def test_another_model_is_told_before_anything_is_learned(training: Training, make_model: Make, tmp_path: Path) -> None:
+    other = make_model(tmp_path / "other", seed=5)
+
+    with pytest.raises(AgentfwError, match="before anything was learned"):
+        arithmetic(served(other, training.probe), training.base)
+    with pytest.raises(AgentfwError, match=r"another model|neither the newest version"):
+        training.check(served(other, training.probe, training.second))
+
+
+def test_fewer_bits_on_one_side_are_no_fault(training: Training) -> None:
+    noise = arithmetic(served(training.model, training.probe, precision="bf16"), training.base)
+    rounded = served(training.model, training.probe, training.second, precision="bf16")
+
+    assert 0.001 < noise < 0.5
+    # Whether this proves anything depends on the size of the update; what matters is that nothing is claimed.
+    check(rounded, training.newest, training.base, training.previous, noise)

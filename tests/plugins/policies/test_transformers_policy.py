@@ -1,0 +1,442 @@
+"""A model in this process: exact tokens, many at once, one seed one answer, and new weights when it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from agentfw.environment import Action
+from agentfw.episode import Message, Task
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.policy import Generation, Request, Sampling
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from agentfw_plugins.models import load_base  # noqa: E402
+from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
+from agentfw_plugins.policies.transformers_engine import Engine  # noqa: E402
+
+Result = TypeVar("Result")
+Make = Callable[..., Path]
+WORDS = ["guest", "tea", "coffee", "would", "like", "serve", "round", "mint", "green", "accepted"]
+SERVE = Action("serve", "Serve a drink.", {"type": "object", "properties": {"drink": {"type": "string"}}})
+
+
+def request(number: int, **sampling: Any) -> Request:
+    """A question of its own, of any length, of which some begin alike."""
+    generator = random.Random(number)
+    goal = "Serve what they like. " * (20 if number % 3 else 1)
+    said = " ".join(generator.choice(WORDS) for _ in range(generator.randint(1, 150)))
+    settings = {"temperature": generator.choice([0.7, 1.0]), "max_tokens": generator.randint(1, 20), "seed": 7}
+    return Request(
+        [Message("system", goal), Message("user", said)],
+        sampling=Sampling(**settings | sampling),
+        task=Task(number // 2, seed=1, sample=number % 2),
+    )
+
+
+def make(model: Path, **settings: Any) -> TransformersPolicy:
+    return TransformersPolicy(TransformersSettings(model=str(model), device="cpu", **settings))
+
+
+def using(policy: TransformersPolicy, use: Callable[[TransformersPolicy], Coroutine[Any, Any, Result]]) -> Result:
+    async def run() -> Result:
+        try:
+            return await use(policy)
+        finally:
+            await policy.close()
+
+    return asyncio.run(asyncio.wait_for(run(), 240))
+
+
+async def together(policy: TransformersPolicy, requests: Sequence[Request]) -> list[Generation]:
+    return await asyncio.gather(*(policy.generate(one) for one in requests))
+
+
+async def in_turn(policy: TransformersPolicy, requests: Sequence[Request]) -> list[Generation]:
+    return [await policy.generate(one) for one in requests]
+
+
+# -- exact tokens ------------------------------------------------------------------------------------------------------
+
+
+def test_logprobs_are_those_of_the_model_as_transformers_computes_them(small_model: Path) -> None:
+    answer = using(make(small_model), lambda policy: policy.generate(request(1, max_tokens=12, temperature=0.5)))
+
+    ids = [*answer.prompt_ids, *answer.token_ids]
+    with torch.no_grad():
+        logits = load_base(small_model, "fp32", "cpu")(torch.tensor([ids])).logits[0]
+    expected = logits.log_softmax(-1)[range(len(answer.prompt_ids) - 1, len(ids) - 1), list(answer.token_ids)]
+    assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_the_policy_says_of_its_answer_what_it_said_when_it_gave_it(small_model: Path) -> None:
+    async def use(policy: TransformersPolicy) -> tuple[Generation, Sequence[float]]:
+        answer = await policy.generate(request(4, max_tokens=20))
+        return answer, await policy.logprobs(answer.prompt_ids, answer.token_ids)
+
+    answer, again = using(make(small_model), use)
+
+    assert list(again) == pytest.approx(list(answer.logprobs), abs=1e-5)
+
+
+def test_tokens_come_as_often_as_their_probability_says(small_model: Path) -> None:
+    draws = 400
+    ask = [Message("user", "tea")]
+    requests = [Request(ask, sampling=Sampling(1.0, max_tokens=1, seed=seed)) for seed in range(draws)]
+
+    answers = using(make(small_model), lambda policy: together(policy, requests))
+
+    for token in {answer.token_ids[0] for answer in answers}:
+        same = [answer for answer in answers if answer.token_ids[0] == token]
+        chance = 2.718281828 ** same[0].logprobs[0]
+        # Five standard deviations: 384 tokens are looked at.
+        assert abs(len(same) - draws * chance) <= 5 * (draws * chance) ** 0.5 + 1
+
+
+def test_top_p_leaves_out_what_is_unlikely_and_no_temperature_takes_the_likeliest(small_model: Path) -> None:
+    ask = [Message("user", "tea")]
+    narrow = [Request(ask, sampling=Sampling(3.0, 0.3, 1, seed)) for seed in range(60)]
+    cold = [Request(ask, sampling=Sampling(0.0, 1.0, 1, seed)) for seed in range(3)]
+
+    answers = using(make(small_model), lambda policy: together(policy, [*narrow, *cold]))
+
+    logits = load_base(small_model, "fp32", "cpu")(torch.tensor([answers[0].prompt_ids])).logits[0, -1]
+    ordered = (logits / 3.0).softmax(-1).sort(descending=True)
+    nucleus = ordered.indices[: int((ordered.values.cumsum(-1) < 0.3).sum()) + 1].tolist()
+    assert {answer.token_ids[0] for answer in answers[:60]} <= set(nucleus)
+    assert {answer.token_ids[0] for answer in answers[60:]} == {int(logits.argmax())}
+
+
+def test_an_answer_ends_at_its_end_token(make_model: Make, tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "model", eos_token_id=list(range(200)))  # every other token ends an answer
+    requests = [request(number, max_tokens=40, temperature=1.0) for number in range(8)]
+
+    answers = using(make(folder), lambda policy: together(policy, requests))
+
+    stopped = [answer for answer in answers if answer.finish == "stop"]
+    assert stopped
+    for answer in stopped:
+        assert answer.token_ids[-1] < 200 or len(answer.token_ids) == 40
+        assert all(token >= 200 for token in answer.token_ids[:-1])
+
+
+# -- many at once ------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_depends_on_nobody_beside_it(small_model: Path) -> None:
+    requests = [request(number) for number in range(24)]
+
+    async def staggered(policy: TransformersPolicy) -> list[Generation]:
+        async def later(one: Request, delay: float) -> Generation:
+            await asyncio.sleep(delay)
+            return await policy.generate(one)
+
+        shuffled = random.Random(3)
+        return await asyncio.gather(*(later(one, shuffled.random() / 4) for one in requests))
+
+    alone = using(make(small_model, batch=1), lambda policy: in_turn(policy, requests))
+    few = using(make(small_model, batch=5), lambda policy: together(policy, requests))
+    many = using(make(small_model, batch=64), staggered)
+
+    # To the last bit: a training that is taken up again meets other neighbours, and has to be the same training.
+    assert alone == few == many
+
+
+def test_samples_of_one_task_differ_and_each_comes_again(small_model: Path) -> None:
+    ask = [Message("user", "tea")]
+    requests = [Request(ask, sampling=Sampling(max_tokens=8, seed=1), task=Task(0, 1, sample=n)) for n in range(6)]
+
+    first, second = (using(make(small_model), lambda policy: together(policy, requests)) for _ in range(2))
+
+    assert first == second
+    assert len({answer.token_ids for answer in first}) > 1
+
+
+def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    planned = Engine._planned
+
+    def watched(engine: Engine) -> Any:
+        found = planned(engine)
+        computed.append(sum(segment.length for segment in found[3].segments))
+        return found
+
+    monkeypatch.setattr(Engine, "_planned", watched)
+    ask = [Message("system", "Serve what they like. " * 40), Message("user", "tea")]
+    group = [Request(ask, sampling=Sampling(max_tokens=3), task=Task(0, 1, sample=n)) for n in range(8)]
+
+    async def use(policy: TransformersPolicy) -> list[Generation]:
+        answers = await together(policy, group)
+        said = [*ask, Message("assistant", answers[0].text), Message("user", "And one more.")]
+        return [*answers, await policy.generate(Request(said, sampling=Sampling(max_tokens=3), before=answers[0]))]
+
+    *answers, later = using(make(small_model), use)
+
+    prompt = len(answers[0].prompt_ids)
+    assert prompt > 300
+    assert later.prompt_ids[: prompt + len(answers[0].token_ids) - 1] == (
+        *answers[0].prompt_ids,
+        *answers[0].token_ids[: len(answers[0].token_ids) - 1],
+    )
+    # Eight samples and a second turn: the prompt once, and then what is new, in blocks of 16.
+    assert sum(computed) <= prompt + 16 + 8 * 32 + len(later.prompt_ids) - prompt + 32
+
+
+def test_the_program_goes_on_while_tokens_are_made(small_model: Path) -> None:
+    async def use(policy: TransformersPolicy) -> int:
+        beats = 0
+        answer = asyncio.ensure_future(policy.generate(request(1, max_tokens=200, temperature=1.0)))
+        while not answer.done():
+            await asyncio.sleep(0)
+            beats += 1
+        return beats
+
+    assert using(make(small_model), use) > 10
+
+
+def test_a_request_that_is_given_up_leaves_room(small_model: Path) -> None:
+    async def use(policy: TransformersPolicy) -> Generation:
+        given_up = [asyncio.ensure_future(policy.generate(request(n, max_tokens=1500))) for n in range(4)]
+        await asyncio.sleep(0.2)
+        for one in given_up:
+            one.cancel()
+        return await policy.generate(request(5))
+
+    assert using(make(small_model, batch=2), use) == using(
+        make(small_model, batch=2), lambda policy: policy.generate(request(5))
+    )
+
+
+# -- new weights -------------------------------------------------------------------------------------------------------
+
+
+def test_a_published_adapter_answers_under_its_version(small_model: Path, make_adapter: Make, tmp_path: Path) -> None:
+    from peft import PeftModel
+
+    adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
+    ask = request(3, max_tokens=10)
+
+    async def use(policy: TransformersPolicy) -> list[Generation]:
+        before = policy.generate(ask)
+        answers = [await before]
+        for number, adapter in enumerate(adapters, start=1):
+            await policy.publish(adapter, f"p@{number}")
+            answers.append(await policy.generate(ask))
+        return answers
+
+    base, *versions = using(make(small_model), use)
+
+    assert base.version == str(small_model)
+    assert [answer.version for answer in versions] == ["p@1", "p@2"]
+    for answer, adapter in zip(versions, adapters, strict=True):
+        tuned = PeftModel.from_pretrained(load_base(small_model, "fp32", "cpu"), adapter)
+        ids = [*answer.prompt_ids, *answer.token_ids]
+        with torch.no_grad():
+            logprobs = tuned(torch.tensor([ids])).logits[0].log_softmax(-1)
+        expected = logprobs[range(len(answer.prompt_ids) - 1, len(ids) - 1), list(answer.token_ids)]
+        assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_requests_in_flight_end_with_the_version_that_they_began_with(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    requests = [request(number, max_tokens=30) for number in range(6)]
+
+    async def use(policy: TransformersPolicy) -> list[Generation]:
+        flying = [asyncio.ensure_future(policy.generate(one)) for one in requests]
+        await asyncio.sleep(0)
+        publishing = asyncio.ensure_future(policy.publish(adapter, "p@1"))
+        await asyncio.sleep(0)
+        asked_meanwhile = await together(policy, requests)
+        await publishing
+        return [*asked_meanwhile, *await asyncio.gather(*flying)]
+
+    answered = using(make(small_model, batch=2), use)
+    base = using(make(small_model), lambda policy: together(policy, requests))
+
+    answers, flown = answered[:6], answered[6:]
+    assert flown == base
+    assert {answer.version for answer in answers} == {"p@1"}
+    assert [answer.token_ids for answer in answers] != [answer.token_ids for answer in base]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "nf4"])
+def test_versions_follow_each_other_in_every_precision(
+    make_model: Make, make_adapter: Make, tmp_path: Path, precision: str
+) -> None:
+    if precision == "nf4":
+        pytest.importorskip("bitsandbytes")
+    model = make_model(tmp_path / "model", hidden_size=64)
+    adapters = [make_adapter(model, tmp_path / f"adapter{n}", seed=n, scale=0.2) for n in (1, 2)]
+    prompt, answer = tuple(range(10, 40)), tuple(range(40, 60))
+
+    async def use(policy: TransformersPolicy) -> list[Sequence[float]]:
+        said = [await policy.logprobs(prompt, answer)]
+        for adapter in [*adapters, adapters[0]]:
+            await policy.publish(adapter, adapter.name)
+            said.append(await policy.logprobs(prompt, answer))
+        return said
+
+    base, one, two, again = using(make(model, precision=precision), use)
+
+    assert list(again) == list(one)
+    assert list(one) != list(two)
+    assert list(one) != list(base)
+
+
+def test_a_whole_model_can_be_published(make_model: Make, small_model: Path, tmp_path: Path) -> None:
+    other = make_model(tmp_path / "other", seed=9)
+
+    async def use(policy: TransformersPolicy) -> Generation:
+        await policy.publish(other, "whole@1")
+        return await policy.generate(request(2))
+
+    published = using(make(small_model), use)
+    expected = using(make(other), lambda policy: policy.generate(request(2)))
+
+    assert published.version == "whole@1"
+    assert published.logprobs == expected.logprobs
+
+
+def test_a_model_without_weights_can_answer_once_it_is_given_some(
+    make_model: Make, small_model: Path, tmp_path: Path
+) -> None:
+    empty = make_model(tmp_path / "empty", weights=False)
+
+    async def use(policy: TransformersPolicy) -> Generation:
+        with pytest.raises(SettingsError, match="has no weights"):
+            await policy.generate(request(2))
+        await policy.publish(small_model, "first@1")
+        return await policy.generate(request(2))
+
+    assert using(make(empty), use).version == "first@1"
+
+
+def test_rest_gives_memory_back_and_nothing_else_changes(small_model: Path) -> None:
+    async def use(policy: TransformersPolicy) -> list[Generation]:
+        first = await policy.generate(request(2))
+        await policy.rest()
+        assert not policy._engine._rows._layers
+        await policy.wake()
+        return [first, await policy.generate(request(2))]
+
+    first, second = using(make(small_model), use)
+    assert first == second
+
+
+# -- what can be wrong -------------------------------------------------------------------------------------------------
+
+
+def broken_adapter(adapter: Path, folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(adapter, folder)
+    weights = folder / "adapter_model.safetensors"
+    save_file(change(load_file(weights)), weights, {"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_adapter_that_does_not_fit_is_refused_and_the_one_before_stays(
+    make_model: Make, make_adapter: Make, small_model: Path, tmp_path: Path, precision: str
+) -> None:
+    good = make_adapter(small_model, tmp_path / "good")
+    wide = make_model(tmp_path / "wide", hidden_size=64)
+    bad = [
+        make_adapter(wide, tmp_path / "of-another-base"),
+        broken_adapter(good, tmp_path / "lacking", lambda found: dict(list(found.items())[2:])),
+        broken_adapter(
+            good, tmp_path / "strange", lambda found: found | {"base_model.model.no.lora_A.weight": torch.ones(1)}
+        ),
+    ]
+
+    async def use(policy: TransformersPolicy) -> None:
+        await policy.publish(good, "p@1")
+        before = await policy.generate(request(2))
+        for adapter in bad:
+            with pytest.raises(SettingsError, match="doesn't fit the model"):
+                await policy.publish(adapter, "p@2")
+            assert await policy.generate(request(2)) == before
+        with pytest.raises(SettingsError, match="neither an adapter nor a model"):
+            await policy.publish(tmp_path, "p@2")
+
+    using(make(small_model, precision=precision), use)
+
+
+def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:
+    async def use(policy: TransformersPolicy) -> Generation:
+        with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads 40 at most"):
+            await policy.generate(request(5))
+        return await policy.generate(Request([Message("user", "tea")], sampling=Sampling(max_tokens=100, seed=1)))
+
+    answer = using(make(small_model, context=40), use)
+
+    assert len(answer.prompt_ids) + len(answer.token_ids) <= 40
+    with pytest.raises(SettingsError, match="the model reads 2048 tokens at most"):
+        make(small_model, context=5000)
+
+
+def test_weights_that_are_no_numbers_are_told_and_the_policy_can_go_on(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    good = make_adapter(small_model, tmp_path / "good")
+    broken = broken_adapter(
+        good, tmp_path / "broken", lambda found: {name: one * float("nan") for name, one in found.items()}
+    )
+
+    async def use(policy: TransformersPolicy) -> Generation:
+        await policy.publish(broken, "p@1")
+        with pytest.raises(AgentfwError, match="its weights are broken"):
+            await together(policy, [request(1), request(2)])
+        await policy.publish(good, "p@2")
+        return await policy.generate(request(2))
+
+    assert using(make(small_model), use).version == "p@2"
+
+
+def test_no_memory_left_says_what_to_lower(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = make(small_model)
+
+    def full(engine: Engine) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+
+    monkeypatch.setattr(Engine, "_step", full)
+
+    with pytest.raises(AgentfwError, match="no memory is left") as caught:
+        using(policy, lambda policy: policy.generate(request(1)))
+    assert "policy.batch" in caught.value.mend
+
+
+def test_layers_that_see_only_so_far_are_refused(make_model: Make, tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 16}
+    (folder / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(AgentfwError, match="sliding_window"):
+        using(make(folder), lambda policy: policy.generate(request(1)))
+
+
+def test_tokens_that_the_model_does_not_know_are_refused(small_model: Path) -> None:
+    for prompt, answer in (((1, 2), (384,)), ((), (1,)), ((1,), ()), ((-1,), (1,))):
+        with pytest.raises(SettingsError, match="can't be asked about these"):
+            using(make(small_model), lambda policy, p=prompt, a=answer: policy.logprobs(p, a))
+
+
+def test_a_closed_policy_says_so(small_model: Path) -> None:
+    policy = make(small_model)
+    using(policy, lambda policy: policy.generate(request(1)))
+
+    with pytest.raises(AgentfwError, match="closed"):
+        asyncio.run(policy.generate(request(1)))

