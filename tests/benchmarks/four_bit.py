@@ -13,6 +13,7 @@ in memory and what transformers and PEFT make of base and adapter, and how much 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import random
@@ -108,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     laboratory = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(laboratory)
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         model = laboratory.make_model(Path(folder) / "model", **SHAPE)
         for precision in options.precisions:
             rows.append(measure(precision, model, Path(folder) / precision, options.updates, options.seed))

@@ -109,6 +109,22 @@ def test_a_model_is_trained_and_loaded_again_in_four_bits(capsys: pytest.Capture
 
 
 @pytest.mark.slow
+def test_a_training_proves_each_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("peft", "transformers"):
+        pytest.importorskip(module)
+    loop = load("vllm_loop")
+    result = loop.main(["--policies", "transformers", "--updates", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    ((first, second),) = (one["updates"] for one in result["results"])
+    assert (first["version"], second["version"]) == ("policy@1", "policy@2")
+    assert all(
+        row["proven"] == 1 and row["probe, most"] < 1e-4 and row["tokens, most"] < 1e-4 for row in (first, second)
+    )
+    loop.show(result["results"])
+    assert len(capsys.readouterr().out.splitlines()) == 12
+
+
+@pytest.mark.slow
 def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("peft", "trl", "datasets"):
         pytest.importorskip(module)

@@ -14,10 +14,12 @@ a tree spares, the ratio of time, and the largest relative difference of gradien
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -125,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     assert spec.loader is not None
     laboratory = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(laboratory)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         rows = measure(options, laboratory.make_model(Path(folder) / "model", **SHAPE))
     report = {"trees": options.trees, "seed": options.seed, "rows": rows}
     if options.json:

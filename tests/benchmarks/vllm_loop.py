@@ -1,4 +1,4 @@
-"""A whole training against a real vLLM: rollouts, updates, publications, proofs; and the same in this process beside it.
+"""A whole training against a real vLLM: rollouts, updates, publications, proofs; beside it the same in this process.
 
 The one rule: nothing is left out. It is `agentfw train` with a tiny model made on the spot, and every figure is read
 from the training's own folder.
@@ -42,7 +42,7 @@ FIGURES = {
     "probe, mean": ("served", "probe_mismatch"),
     "probe, most": ("served", "probe_mismatch_most"),
     "tokens, mean": ("learner", "mismatch"),
-    "tokens, most": ("learner", "mismatch_most"),
+    "tokens, most": ("learner", "mismatch_largest"),
     "trained": ("learner", "tokens_trained"),
     "play, s": ("seconds", "play"),
     "learn, s": ("seconds", "learn"),

@@ -67,6 +67,11 @@ class _Row:
     used: int = 0
     job: Job | None = None
 
+    @property
+    def length(self) -> int:
+        """How many tokens are in it, those included that were drawn."""
+        return len(self.tokens) + (len(self.job.token_ids) if self.job is not None else 0)
+
     def shares(self, prompt: numpy.ndarray) -> int:
         """How many tokens of its own prompt another one begins with, in whole blocks."""
         # One token of a prompt is always computed: the first token of the answer comes out of it.
@@ -91,7 +96,6 @@ class Engine:
         self._model: PreTrainedModel | None = None
         self._rows = Rows(batch)
         self._places = [_Row(numpy.empty(0, numpy.int64)) for _ in range(batch)]
-        self._running = 0  # the rows before this one have a job
         self._clock = 0
         self._asked: queue.SimpleQueue[Job | _Call | None] = queue.SimpleQueue()
         self._waiting: deque[Job | _Call] = deque()
@@ -148,12 +152,12 @@ class Engine:
 
         with torch.inference_mode():
             while self._listen():
-                if self._waiting and isinstance(self._waiting[0], _Call) and not self._running:
+                if self._waiting and isinstance(self._waiting[0], _Call) and not self._busy():
                     self._answer(self._waiting.popleft())
                     continue
                 try:
                     self._admit()
-                    if self._running:
+                    if self._busy():
                         self._step()
                 except Exception as error:
                     self._fail(error)
@@ -167,7 +171,7 @@ class Engine:
         """Take what was asked; wait for it where there is nothing else to do. False when it is time to end."""
         while True:
             try:
-                item = self._asked.get(block=not (self._running or self._waiting))
+                item = self._asked.get(block=not (self._busy() or self._waiting))
             except queue.Empty:
                 return True
             if item is None:
@@ -185,11 +189,10 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """Whatever went wrong in a pass, nobody waits for it any longer, and the next requests begin anew."""
         explained = self._explained(error)
-        for row in self._places[: self._running]:
+        for row in self._busy():
             if row.job is not None and row.job.future.set_running_or_notify_cancel():
                 row.job.future.set_exception(explained)
             row.job = None
-        self._running = 0
         self.forget()
 
     def _explained(self, error: Exception) -> Exception:
@@ -202,17 +205,23 @@ class Engine:
             )
         return error
 
-    # -- who is in ---------------------------------------------------------------------------------------------------
+    # -- who is in -----------------------------------------------------------------------------------------------------
+
+    def _busy(self) -> list[_Row]:
+        return [row for row in self._places if row.job is not None]
 
     def _admit(self) -> None:
         """Give waiting jobs a row, in order, up to a call, which they must not overtake."""
         put_off: list[Job | _Call] = []
-        while self._waiting and isinstance(self._waiting[0], Job) and self._running < len(self._places):
+        room = len(self._places) - len(self._busy())
+        while self._waiting and isinstance(self._waiting[0], Job) and room:
             job = self._waiting.popleft()
             assert isinstance(job, Job)
             if job.future.cancelled():
                 continue
-            if not self._place(job):
+            if self._place(job):
+                room -= 1
+            else:
                 put_off.append(job)
         self._waiting.extendleft(reversed(put_off))
 
@@ -221,32 +230,35 @@ class Engine:
         shared = [row.shares(job.tokens) for row in self._places]
         ready = [min(length, row.computed // BLOCK * BLOCK) for length, row in zip(shared, self._places, strict=True)]
         best = max(range(len(ready)), key=ready.__getitem__)
-        if max(shared[: self._running], default=0) > ready[best]:
+        in_the_making = [length for length, row in zip(shared, self._places, strict=True) if row.job is not None]
+        if max(in_the_making, default=0) > ready[best]:
             return False
-        idle = range(self._running, len(self._places))
-        if best in idle and self._places[best].computed - ready[best] < BLOCK:
-            chosen = best  # it goes on from there, and nothing is lost
-        else:
-            others = [index for index in idle if index != best] or [best]
+        idle = [index for index, row in enumerate(self._places) if row.job is None]
+        chosen = best
+        if best not in idle or self._places[best].computed - ready[best] >= BLOCK:
+            # Where something would be lost, it goes on from a copy.
+            others = [index for index in idle if index != best] or idle
             chosen = min(others, key=lambda index: self._places[index].used)
             if chosen != best and ready[best]:
                 self._rows.copy(best, chosen, ready[best])
         row = self._places[chosen]
         row.tokens, row.computed, row.job = job.tokens, ready[best], job
-        self._swap(chosen, self._running)
-        self._running += 1
         return True
-
-    def _swap(self, one: int, two: int) -> None:
-        if one != two:
-            self._rows.swap(one, two)
-            self._places[one], self._places[two] = self._places[two], self._places[one]
 
     def _leave(self, row: _Row) -> None:
         self._clock += 1
         row.job, row.used = None, self._clock
-        self._running -= 1
-        self._swap(self._places.index(row), self._running)
+
+    def _close_ranks(self) -> None:
+        """Bring the last few that are busy to the front: a pass goes over all rows up to the last busy one."""
+        busy = [index for index, row in enumerate(self._places) if row.job is not None]
+        if not busy or 2 * blocks(len(busy)) > blocks(busy[-1] + 1):
+            return
+        for target, index in enumerate(busy):
+            if target != index:
+                length = max(self._places[target].computed, self._places[index].length)
+                self._rows.swap(target, index, length)
+                self._places[target], self._places[index] = self._places[index], self._places[target]
 
     # -- one pass ----------------------------------------------------------------------------------------------------
 
@@ -254,9 +266,10 @@ class Engine:
         """One forward pass: a stretch of each prompt that isn't computed yet, and one token for all the others."""
         import torch
 
-        for row in self._places[: self._running]:
+        for row in self._busy():
             if row.job is not None and row.job.future.cancelled():
                 self._leave(row)
+        self._close_ranks()
         asking, tokens, positions, plan = self._planned()
         if not tokens:
             return
@@ -276,14 +289,16 @@ class Engine:
 
     def _planned(self) -> tuple[dict[_Row, int], list[int], list[int], Plan]:
         """The rows that get a token from the next pass and where in it, its tokens, and their places."""
-        running = self._places[: self._running]
         asking: dict[_Row, int] = {}
         tokens: list[int] = []
         positions: list[int] = []
         segments: list[Segment] = []
-        for index, row in enumerate(running):
+        last: dict[int, int] = {}  # of the rows that are being continued
+        for index, row in enumerate(self._places):
             length = min(_PROMPT_TOKENS - len(tokens), len(row.tokens) - row.computed)
-            if length > 0:
+            if row.job is not None and row.job.token_ids:
+                last[index] = row.job.token_ids[-1]
+            elif row.job is not None and length > 0:
                 end, padded = row.computed + length, blocks(length)
                 if end == len(row.tokens):
                     asking[row] = len(tokens) + length - 1
@@ -291,16 +306,12 @@ class Engine:
                 tokens += [*row.tokens[row.computed : end].tolist(), *[0] * (padded - length)]
                 positions += range(row.computed, row.computed + padded)
                 row.computed = end
-        ends: list[int] = []
-        if any(row.job.token_ids for row in running if row.job is not None):
-            ends = [-1] * blocks(len(running))
-            for index, row in enumerate(running):
-                if row.job is not None and row.job.token_ids:
-                    asking[row] = len(tokens) + index
-                    ends[index] = len(row.tokens) + len(row.job.token_ids) - 1
-            last = [row.job.token_ids[-1] if row.job and row.job.token_ids else 0 for row in running]
-            tokens += last + [0] * (len(ends) - len(last))
-            positions += [max(end, 0) for end in ends]
+        ends = [-1] * blocks(max(last, default=-1) + 1)
+        for index in last:
+            asking[self._places[index]] = len(tokens) + index
+            ends[index] = self._places[index].length - 1
+        tokens += [last.get(index, 0) for index in range(len(ends))]
+        positions += [max(end, 0) for end in ends]
         return asking, tokens, positions, Plan(self._rows, segments, ends)
 
     def _draw(self, rows: list[_Row], logits: Any) -> None:

@@ -1,8 +1,8 @@
 """The keys and values of many sequences side by side, a row each, and attention over them.
 
 The one rule: what is computed for a row doesn't depend on the other rows, nor on how its prompt was cut. On a CPU that
-holds to the last bit, because a kernel that is always asked in the same shape always adds in the same order: so queries
-come in blocks of 16, and keys in stretches of 512 of which the unwritten ones are masked.
+holds to the last bit, because a kernel that is asked in the same shape adds in the same order: so tokens come in blocks
+of 16, and keys in stretches of 512 of which the unwritten ones are masked.
 
     rows = Rows(64)
     model(tokens, position_ids=positions, agentfw_plan=Plan(rows, segments=[Segment(row=0, start=0, length=32)]))
@@ -29,7 +29,6 @@ ATTENTION = "agentfw_rows"
 BLOCK = 16
 _KEYS = 512
 _AT_ONCE = 256  # queries of one prompt that look at the same keys, so that few of them are masked
-_FEWEST_HEADS = 4  # queries that share a key are computed together; fewer than these take another kernel
 _NEEDS = {
     "sliding_window": "layers that look back only so far",
     "softcap": "capped attention",
@@ -60,8 +59,8 @@ class _Continued(NamedTuple):
 
     rows: Tensor
     positions: Tensor
-    seen: Tensor
-    """Which keys each row looks at: [rows in whole blocks, 1, 1, keys]."""
+    hidden: Tensor
+    """Minus infinity for the keys that a row doesn't look at, else 0: [rows in whole blocks, 1, 1, keys]."""
 
 
 @dataclass(slots=True)
@@ -81,10 +80,11 @@ class Plan:
 
             ends = torch.tensor(self.ends, device=device)
             rows = (ends >= 0).nonzero()[:, 0]
-            keys = torch.arange(_whole(max(self.ends) + 1, _KEYS), device=device)
+            keys = torch.arange(max(_KEYS, blocks(max(self.ends) + 1)), device=device)
             # A row that isn't continued looks at its first token, because it has to look somewhere.
-            seen = keys[None, :] <= ends.clamp(min=0)[:, None]
-            self._continued = _Continued(rows, ends[rows], seen[:, None, None, :])
+            unseen = keys[None, :] > ends.clamp(min=0)[:, None]
+            hidden = torch.zeros(unseen.shape, device=device).masked_fill_(unseen, float("-inf"))
+            self._continued = _Continued(rows, ends[rows], hidden[:, None, None, :])
         return self._continued
 
     def seen(self, start: int, end: int, device: Any) -> Tensor:
@@ -128,10 +128,12 @@ class Rows:
             for cached in pair:
                 cached[target, :, :length] = cached[source, :, :length]
 
-    def swap(self, one: int, two: int) -> None:
+    def swap(self, one: int, two: int, length: int) -> None:
         for pair in self._layers.values():
             for cached in pair:
-                cached[[one, two]] = cached[[two, one]]
+                kept = cached[one, :, :length].clone()
+                cached[one, :, :length] = cached[two, :, :length]
+                cached[two, :, :length] = kept
 
     def clear(self) -> None:
         """Give the memory back."""
@@ -198,15 +200,12 @@ def _attention(
         made = plan.continued(query.device)
         keys[made.rows, :, made.positions] = key[0, :, offset:].transpose(0, 1)[made.rows]
         values[made.rows, :, made.positions] = value[0, :, offset:].transpose(0, 1)[made.rows]
-        # The queries that share a key stand in one block.
+        # The queries that share a key stand together: [rows, heads of keys, queries that share one, width].
         asked = query[0, :, offset:].transpose(0, 1).unflatten(1, (keys.shape[1], -1))
-        sharing = asked.shape[2]
-        found = functional.scaled_dot_product_attention(
-            functional.pad(asked, (0, 0, 0, -sharing % _FEWEST_HEADS)),
-            keys[: len(asked), :, : made.seen.shape[-1]],
-            values[: len(asked), :, : made.seen.shape[-1]],
-            attn_mask=made.seen,
-            scale=scaling,
-        )
-        answer[0, :, offset:] = found[:, :, :sharing].flatten(1, 2).transpose(0, 1)
+        count, width = len(asked), made.hidden.shape[-1]
+        scale = asked.shape[-1] ** -0.5 if scaling is None else scaling
+        # By hand: for one query a row the kernel above does twice the work.
+        weights = (asked @ keys[:count, :, :width].transpose(2, 3)).float().mul_(scale).add_(made.hidden).softmax(-1)
+        found = weights.to(values.dtype) @ values[:count, :, :width]
+        answer[0, :, offset:] = found.flatten(1, 2).transpose(0, 1)
     return answer.transpose(1, 2).contiguous(), None
