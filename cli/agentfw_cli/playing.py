@@ -64,6 +64,8 @@ def _terminated_is_interrupted() -> Iterator[list[int]]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         came.append(number)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # under nohup, or in the background of a script
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, interrupt)

@@ -112,18 +112,6 @@ def agentfw_policies() -> list[Component]:
 
 
 @hookimpl
-def agentfw_learners() -> list[Component]:
-    return [
-        Component(
-            "tabular",
-            "agentfw_plugins.engagement.qtable:TabularLearner",
-            "Q-learning of a table from what is on record; no torch",
-            settings="agentfw_plugins.engagement.qtable:TabularSettings",
-        )
-    ]
-
-
-@hookimpl
 def agentfw_tools() -> list[Component]:
     return [
         Component(
@@ -271,6 +259,12 @@ def agentfw_learners() -> list[Component]:
             settings="agentfw_plugins.learners.settings:SftSettings",
             extra="train",
             needs=needs,
+        ),
+        Component(
+            "tabular",
+            "agentfw_plugins.engagement.qtable:TabularLearner",
+            "Q-learning of a table from what is on record; no torch",
+            settings="agentfw_plugins.engagement.qtable:TabularSettings",
         ),
     ]
 
