@@ -68,6 +68,17 @@ def agentfw_policies() -> list[Component]:
             "Learns a calendar's user online, as weights of what can be seen of events",
             settings="agentfw_plugins.calendar.policies:LinearSettings",
         ),
+        Component(
+            "teacher",
+            "agentfw_plugins.calendar.teacher:TeacherPolicy",
+            "Keeps a calendar's user in the StrategyHub, thinking aloud; no model",
+        ),
+        Component(
+            "tiny",
+            "agentfw_plugins.policies.tiny:TinyPolicy",
+            "The small language model that comes with agentfw, for calendars",
+            settings="agentfw_plugins.policies.tiny:TinySettings",
+        ),
     ]
 
 

@@ -1,0 +1,66 @@
+"""Drawing tokens: one seed for each answer, and one draw for each token.
+
+The one rule: an answer depends on its own request and on nothing else. Its seed comes from the run's seed, the task and
+the prompt, so neither the order of requests nor who shares a batch with it moves a single draw.
+
+The logprob of a token is what the model itself thinks of it, at temperature 1 and with the whole vocabulary, however it
+was drawn; vLLM says the same, and it is what a learner computes. Whoever trains draws at temperature 1 and top_p 1: then
+it is also the probability that the token was drawn with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agentfw.policy import Request
+from agentfw.seeds import Seeds
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["draw", "request_seed"]
+
+
+def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:
+    """The seed of one answer, as a whole number of 63 bits."""
+    root = request.task.seed if request.sampling.seed is None else request.sampling.seed
+    prompt = hashlib.sha256(array("q", prompt_ids).tobytes()).hexdigest()
+    return Seeds(root).integer("answer", request.task.id, prompt)
+
+
+def draw(
+    logits: Tensor, temperatures: Sequence[float], top_ps: Sequence[float], numbers: Sequence[float]
+) -> tuple[list[int], list[float]]:
+    """A token for each row of logits [rows, vocabulary], and what the model thinks of it.
+
+    `numbers` are drawn evenly from 0 to 1, one a row. A temperature of 0 takes the likeliest token.
+    """
+    import torch
+
+    logprobs = logits.float().log_softmax(-1)
+    wide = {"dtype": torch.float64, "device": logits.device}
+    heat = torch.tensor([temperature or 1.0 for temperature in temperatures], **wide)
+    # In 64 bits: with 32 a draw would fall on the wrong side of a border once in some million tokens.
+    chances = (logits.double() / heat[:, None]).softmax(-1)
+    if min(top_ps) < 1.0:
+        chances = _nucleus(chances, torch.tensor(top_ps, **wide))
+    heights = chances.cumsum(-1)
+    aims = torch.tensor(numbers, **wide)[:, None] * heights[:, -1:]
+    drawn = torch.searchsorted(heights, aims, right=True).clamp_(max=logits.shape[-1] - 1)
+    greedy = torch.tensor([temperature == 0.0 for temperature in temperatures], device=logits.device)
+    tokens = torch.where(greedy[:, None], logits.argmax(-1, keepdim=True), drawn)
+    return tokens[:, 0].tolist(), logprobs.gather(-1, tokens)[:, 0].tolist()
+
+
+def _nucleus(chances: Tensor, top_ps: Tensor) -> Tensor:
+    """Only the likeliest tokens that together reach `top_p`; the likeliest always stays."""
+    import torch
+
+    ordered, order = chances.sort(dim=-1, descending=True, stable=True)
+    # The mass before a token decides, so that the one that crosses the line is in.
+    outside = ordered.cumsum(-1) - ordered >= top_ps[:, None]
+    outside[:, 0] = False
+    return torch.zeros_like(chances).scatter(-1, order, ordered.masked_fill(outside, 0.0))
