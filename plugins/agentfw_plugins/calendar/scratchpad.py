@@ -4,15 +4,16 @@ The one rule: everything that decides is written down. The weights stand in the 
 events, and what changes is said before it is changed; so the next answer follows from what can be read, and a small
 model can learn it step by step.
 
-    C 5 over A 20; more: client attends; less: due today, in person; named: client attends +12
-    <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +15, ...", ...]}}</tool_call>
-    A: due today +15 15, just the two of us -3 12; A 12
-    B: 0; A 12
-    C: client attends +12 12; A 12
-    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "C", "B"], "reason": "due today"}}</tool_call>
+    C 5 over A 20; C client attends +6; A due today +14, A in person -2; named client attends +12
+    <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +14, ...", ...]}}</tool_call>
+    A due today +14 14, A just the two of us -3 11; A 11
+    B 0; A 11
+    C client attends +12 12; C 12
+    <tool_call>{"name": "decide", "arguments": {"accept": "C", "ranking": ["C", "A", "B"], "reason": "client attends"}}</tool_call>
 
-After a term come its weight and the sum so far; at the end of a line stands the best event so far. A weight is in
-quarters of what people usually mean by one point.
+Each term says whose it is and what it weighs, on the lines of events also the sum so far; at the end of a line stands the
+best event so far. What a feedback changes is said with its new weight, so the hub's next text is what was said last. A
+weight is in quarters of what people usually mean by one point.
 
     >>> read_weights(["due today +15, due this week +0", "client attends -2"])["client"]
     -2
@@ -47,7 +48,7 @@ _NAME_OF = {label: name for name, label in LABELS.items()}
 _ENTRY = 4
 """How many weights stand in one entry of the hub: twenty principles fill five entries."""
 _WEIGHT = re.compile(r"([a-z][^,+\-\d]*?) ([+-]\d+)")
-_VALUED = re.compile(r"^([A-E]): (?:(0)|([^;]*) (-?\d+)); [A-E] -?\d+$")
+_VALUED = re.compile(r"^([A-E]) (?:(0)|([^;]*) (-?\d+)); [A-E] -?\d+$")
 
 
 def terms(tags: Mapping[str, str]) -> list[str]:
@@ -87,9 +88,9 @@ def write_valued(valued: Sequence[Valued], weights: Mapping[str, int]) -> list[s
         total, parts = 0, []
         for name in event.terms:
             total += weights.get(name, 0)
-            parts.append(f"{LABELS[name]} {weights.get(name, 0):+d} {total}")
+            parts.append(f"{event.letter} {LABELS[name]} {weights.get(name, 0):+d} {total}")
         best = max(valued[: place + 1], key=lambda one: one.total)
-        lines.append(f"{event.letter}: {', '.join(parts) or '0'}; {best.letter} {best.total}")
+        lines.append(f"{', '.join(parts) or f'{event.letter} 0'}; {best.letter} {best.total}")
     return lines
 
 
@@ -106,25 +107,24 @@ def read_valued(text: str) -> dict[str, Valued]:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What a feedback teaches: what spoke for the kept event counts for more, what for the best other for less, and what
-    the user named."""
+    """What a feedback teaches: new weights of what spoke for the kept event, then of what spoke for the best other, then
+    of what the user named. The last one said of a principle holds."""
 
     kept: str
     kept_total: int
     rival: str
     rival_total: int
-    more: tuple[str, ...]
-    less: tuple[str, ...]
+    more: tuple[tuple[str, int], ...]
+    less: tuple[tuple[str, int], ...]
     named: tuple[str, int] | None
-    """A principle that the user named and what it now weighs."""
 
     def __str__(self) -> str:
         parts = [f"{self.kept} {self.kept_total} over {self.rival} {self.rival_total}"]
-        for word, names in (("more", self.more), ("less", self.less)):
-            if names:
-                parts.append(f"{word}: {', '.join(LABELS[name] for name in names)}")
+        for letter, changed in ((self.kept, self.more), (self.rival, self.less)):
+            if changed:
+                parts.append(", ".join(f"{letter} {LABELS[name]} {weight:+d}" for name, weight in changed))
         if self.named:
-            parts.append(f"named: {LABELS[self.named[0]]} {self.named[1]:+d}")
+            parts.append(f"named {LABELS[self.named[0]]} {self.named[1]:+d}")
         return "; ".join(parts)
 
 

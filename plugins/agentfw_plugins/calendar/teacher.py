@@ -82,25 +82,32 @@ def think(weights: Mapping[str, int], before: Mapping[str, Valued], feedback: Ob
     if kept not in before or not others:
         return None
     mine, rival = before[kept], max(others, key=lambda event: event.total)
-    close = mine.total - rival.total < _LEAD
-    more, less = (mine.terms, rival.terms) if close else ((), ())
+    now = {name: weights.get(name, 0) for name in NAMES}
+    more, less = [], []
+    if mine.total - rival.total < _LEAD:
+        more = [_moved(now, name, 1) for name in mine.terms]
+        less = [_moved(now, name, -1) for name in rival.terms]
     name = feedback.data["because"]["principle"]
     named = None
     if name in NAMES:
         sign = 1 if feedback.data["because"]["valued"] else -1
-        now = (weights.get(name, 0) + (name in more) - (name in less)) * sign
-        grown = _NAMED if now < _NAMED else now + _WRONG if kept != chosen else now
-        if grown != now:
+        had = now[name] * sign
+        grown = _NAMED if had < _NAMED else had + _WRONG if kept != chosen else had
+        if grown != had:
             named = (name, sign * min(grown, _MOST))
-    return Thought(kept, mine.total, rival.letter, rival.total, more, less, named)
+    return Thought(kept, mine.total, rival.letter, rival.total, tuple(more), tuple(less), named)
+
+
+def _moved(now: dict[str, int], name: str, step: int) -> tuple[str, int]:
+    """A principle with its new weight, which is noted as well."""
+    now[name] = max(-_MOST, min(_MOST, now[name] + step))
+    return name, now[name]
 
 
 def learn(weights: Mapping[str, int], thought: Thought) -> dict[str, int]:
     """The weights after a thought."""
-    after = {name: weights.get(name, 0) + (name in thought.more) - (name in thought.less) for name in NAMES}
-    if thought.named:
-        after[thought.named[0]] = thought.named[1]
-    return {name: max(-_MOST, min(_MOST, weight)) for name, weight in after.items()}
+    named = (thought.named,) if thought.named else ()
+    return {**dict.fromkeys(NAMES, 0), **weights, **dict((*thought.more, *thought.less, *named))}
 
 
 def _update(weights: Mapping[str, int]) -> str:
