@@ -108,6 +108,17 @@ def agentfw_policies() -> list[Component]:
             "Responds to a patrol's alarms by a hand-written rule",
             settings="agentfw_plugins.engagement.controllers:ControllerSettings",
         ),
+        Component(
+            "teacher",
+            "agentfw_plugins.calendar.teacher:TeacherPolicy",
+            "Keeps a calendar's user in the StrategyHub, thinking aloud; no model",
+        ),
+        Component(
+            "tiny",
+            "agentfw_plugins.policies.tiny:TinyPolicy",
+            "The small language model that comes with agentfw, for calendars",
+            settings="agentfw_plugins.policies.tiny:TinySettings",
+        ),
     ]
 
 

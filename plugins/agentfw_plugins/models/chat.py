@@ -24,11 +24,12 @@ from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.policy import Generation
 
 from .conversation import conversation, function
+from .exchange import last_exchange, reads_last_exchange
+from .pieces import pieces
 
 __all__ = ["Chat"]
 
 _MARK = "\ue000"  # of private use: stands inside a control token that is meant as text
-_UNFINISHED = "\ufffd"  # what part of a character decodes to
 
 
 class Chat:
@@ -42,6 +43,7 @@ class Chat:
             raise MissingExtraError("a tokenizer in this process", "train", module=error.name or "") from None
 
         self.folder = folder
+        self._forgets = reads_last_exchange(folder)
         self._template_errors = (TemplateError, TypeError)
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         if not self._tokenizer.chat_template:
@@ -69,6 +71,8 @@ class Chat:
 
         `before` is how the last answer among the messages was generated, out of all the messages before it.
         """
+        if self._forgets:
+            return self._tokens(self._rendered(last_exchange(messages), ()))
         text = self._rendered(messages, actions)
         answered = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=0)
         if before is not None and before.prompt_ids and answered:
@@ -90,21 +94,7 @@ class Chat:
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
         """The text of each token. A character that is spread over several comes with the one that completes it."""
-        pieces: list[str] = []
-        context = done = 0  # tokens are decoded together with those just before: some say their space so
-        for index, token in enumerate(ids, start=1):
-            before = self._decoded(ids[context:done])
-            text = self._decoded(ids[context:index])
-            last = index == len(ids)
-            if token in self.end_ids and last:
-                # What was left unfinished is lost with the end.
-                pieces.append("")
-            elif text.endswith(_UNFINISHED) and not last and index - done < 4:
-                pieces.append("")
-            else:
-                pieces.append(text[len(before) :])
-                context, done = done, index
-        return tuple(pieces)
+        return pieces(ids, self._decoded, self.end_ids)
 
     def _decoded(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.backend_tokenizer.decode(list(ids), skip_special_tokens=True))

@@ -1,0 +1,168 @@
+"""How the model of the policy `tiny` is made, from nothing: lessons, tokenizer, training, the folder that ships.
+
+The one rule: the same command makes the same folder, on one machine. What is measured of it is measured afterwards, on
+users that it has never seen: `python tests/benchmarks/tiny_policy.py`.
+
+    python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 4000
+    python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 1000 --from EARLIER     # go on from other weights
+
+It needs the extra `train` and two to three hours of two cores' time. Only the teacher's answers are learned, not what it
+was shown. `--steps` with a small number makes the early checkpoint that `agentfw train calendar` starts from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..models.small_chat import END, ROLES, SmallChat
+from .tiny_lessons import Lesson, make_tokenizer, play
+
+__all__ = ["main"]
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-5,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+    "tie_word_embeddings": True,
+    "initializer_range": 0.02,
+    "bos_token_id": None,
+    "eos_token_id": 0,
+    "pad_token_id": 3,
+    "dtype": "float32",
+}
+TOKENIZER = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "agentfw_reads": "last_exchange",
+    "eos_token": END,
+    "pad_token": "<|pad|>",
+    "model_max_length": 2048,
+    "clean_up_tokenization_spaces": False,
+}
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|' + message.role + '|>' + message.content + '<|end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+ROWS = 12
+"""Lessons in a step, of about the same length."""
+
+
+def write_folder(folder: Path, lessons: Sequence[Lesson]) -> None:
+    """Everything but the weights."""
+    folder.mkdir(parents=True)
+    tokenizer = make_tokenizer(lessons, [END, *ROLES.values(), "<|pad|>"])
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    config = {**CONFIG, "vocab_size": -(-tokenizer.get_vocab_size() // 32) * 32}
+    for name, content in (("config.json", config), ("tokenizer_config.json", TOKENIZER)):
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    (folder / "chat_template.jinja").write_text(TEMPLATE, "utf-8")
+
+
+def steps_of(lengths: Sequence[int], seed: int) -> Iterator[list[int]]:
+    """Which lessons come together, for ever: drawn anew each time round, of like length so that little is padded."""
+    generator = np.random.default_rng(seed)
+    while True:
+        order = generator.permutation(len(lengths))
+        for first in range(0, len(order), ROWS * 40):
+            some = sorted(order[first : first + ROWS * 40], key=lambda place: lengths[place])
+            steps = [[int(place) for place in some[at : at + ROWS]] for at in range(0, len(some), ROWS)]
+            generator.shuffle(steps)
+            yield from steps
+
+
+def train(folder: Path, lessons: Sequence[Lesson], steps: int, rate: float, seed: int, start: Path | None) -> None:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(seed)
+    chat = SmallChat(folder)
+    rows = [(chat.prompt(messages), chat.answer(text)) for messages, text in lessons]
+    options: dict[str, Any] = {"attn_implementation": "sdpa"}
+    model = (
+        LlamaForCausalLM.from_pretrained(start, **options)
+        if start
+        else LlamaForCausalLM(LlamaConfig.from_pretrained(folder, **options))
+    )
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
+    others = [weight for weight in model.parameters() if weight.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98))
+    began, seen = time.monotonic(), []
+    for step, places in zip(range(steps), steps_of([len(p) + len(a) for p, a in rows], seed), strict=False):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1.0, (step + 1) / 100) * (0.05 + 0.475 * (1 + math.cos(math.pi * step / steps)))
+        some = [rows[place] for place in places]
+        longest = max(len(prompt) + len(answer) for prompt, answer in some)
+        ids = torch.full((len(some), longest), int(CONFIG["pad_token_id"] or 0))
+        said = torch.zeros((len(some), longest), dtype=torch.bool)
+        for number, (prompt, answer) in enumerate(some):
+            ids[number, : len(prompt) + len(answer)] = torch.tensor([*prompt, *answer])
+            said[number, len(prompt) - 1 : len(prompt) + len(answer) - 1] = True
+        hidden = model.model(ids).last_hidden_state[said]
+        wanted = ids[:, 1:][said[:, :-1]]
+        logits = hidden @ model.lm_head.weight.T
+        loss = torch.nn.functional.cross_entropy(logits, wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        seen.append((loss.item(), (logits.argmax(-1) == wanted).float().mean().item()))
+        if (step + 1) % 100 == 0:
+            means = np.mean(seen[-100:], 0)
+            minutes = (time.monotonic() - began) / 60
+            print(f"{step + 1}: loss {means[0]:.4f}, right {means[1]:.4f}, {minutes:.1f} min", file=sys.stderr)
+    save(model, folder / "model.safetensors")
+
+
+def save(model: Any, path: Path) -> None:
+    """The weights, without the output's: they are the embedding's."""
+    from safetensors.torch import save_file
+
+    kept = {name: value.contiguous() for name, value in model.state_dict().items() if name != "lm_head.weight"}
+    unfinished = path.with_suffix(".new")
+    save_file(kept, unfinished, {"format": "pt"})
+    unfinished.replace(path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the model goes; made anew")
+    parser.add_argument("--steps", type=int, default=4000, help="steps of training, of 12 lessons each")
+    parser.add_argument("--years", type=int, default=600, help="years of training users that the teacher keeps")
+    parser.add_argument("--rate", type=float, default=3e-3, help="learning rate at its highest")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--from", dest="start", type=Path, help="a folder whose weights and tokenizer to start from")
+    given = parser.parse_args()
+    lessons = [lesson for year in play("train", given.years, processes=2) for lesson in year]
+    print(f"{len(lessons)} lessons", file=sys.stderr)
+    if given.start:
+        given.folder.mkdir(parents=True)
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+            (given.folder / name).write_bytes((given.start / name).read_bytes())
+    else:
+        write_folder(given.folder, lessons[:20000:2])
+    train(given.folder, lessons, given.steps, given.rate, given.seed, given.start)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

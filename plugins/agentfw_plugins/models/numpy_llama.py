@@ -1,0 +1,274 @@
+"""A small Llama in numpy: what lets `agentfw run` work with a language model and nothing installed besides the base.
+
+The one rule: it computes what transformers computes from the same folder, and an answer is the same to the last bit
+whoever else is in the batch. So every product of the batch is done in blocks of eight rows, and attention row by row.
+
+    model = NumpyLlama.load(folder)
+    row = model.read(prompt_ids)                  # a row: what was read so far, and the logits of what comes next
+    model.step([row], [token])                    # one more token for each row
+
+Shapes: T tokens, D width, H heads, K heads of keys and values, E width of a head, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentfw.errors import SettingsError
+
+__all__ = ["NumpyLlama", "Row"]
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+_BLOCK = 8  # OpenBLAS adds in an order that depends on how many rows there are; with eight it never varies
+_ROOM = 64  # tokens by which a row's keys and values grow
+
+
+@dataclass(slots=True)
+class _Layer:
+    into: Floats  # [D, (H + 2K) E]: queries, keys and values in one product
+    out: Floats  # [H E, D]
+    up: Floats  # [D, 2F]: gate and up
+    down: Floats  # [F, D]
+    before_attention: Floats
+    before_feed: Floats
+
+
+class Row:
+    """One conversation as far as it was read."""
+
+    __slots__ = ("keys", "length", "logits", "values")
+
+    def __init__(self, layers: int, heads: int, width: int, room: int) -> None:
+        self.length = 0
+        self.keys: Floats = np.zeros((layers, heads, room, width), np.float32)
+        self.values: Floats = np.zeros((layers, heads, room, width), np.float32)
+        self.logits: Floats = np.zeros(0, np.float32)
+
+    def make_room(self, tokens: int) -> None:
+        missing = self.length + tokens - self.keys.shape[2]
+        if missing > 0:
+            grown = -(-missing // _ROOM) * _ROOM
+            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, grown), (0, 0)))
+            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, grown), (0, 0)))
+
+
+class NumpyLlama:
+    """Weights in memory, ready to be asked."""
+
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:
+        self.heads: int = config["num_attention_heads"]
+        self.key_heads: int = config["num_key_value_heads"]
+        self.width: int = config["head_dim"]
+        self.context: int = config["max_position_embeddings"]
+        self._epsilon = np.float32(config["rms_norm_eps"])
+        self._embedding = weights["model.embed_tokens.weight"]
+        self._norm = weights["model.norm.weight"]
+        self._layers = [_layer(weights, number) for number in range(config["num_hidden_layers"])]
+        self._scale = np.float32(self.width**-0.5)
+        angles = np.outer(np.arange(self.context), _frequencies(config, self.width)).astype(np.float32)
+        self._cosine = np.cos(np.concatenate([angles, angles], 1)).astype(np.float32)
+        self._sine = np.sin(np.concatenate([angles, angles], 1)).astype(np.float32)
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self._embedding)
+
+    @classmethod
+    def load(cls, folder: Path, adapter: Path | None = None) -> NumpyLlama:
+        """The model of a folder, with the weights of an adapter (a PEFT folder) added to its own."""
+        config, weights = read_folder(folder)
+        if adapter is not None:
+            add_adapter(weights, adapter)
+        return cls(config, weights)
+
+    # -- reading and writing -------------------------------------------------------------------------------------------
+
+    def read(self, ids: Sequence[int]) -> Row:
+        """A new row that has read these tokens."""
+        row = Row(len(self._layers), self.key_heads, self.width, -(-(len(ids) + _ROOM) // _ROOM) * _ROOM)
+        hidden = self._through(row, ids)
+        row.logits = self._logits(hidden[-1:])[0]
+        return row
+
+    def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Floats:
+        """What it thinks of these tokens after this prompt."""
+        row = Row(len(self._layers), self.key_heads, self.width, len(prompt_ids) + len(token_ids))
+        hidden = self._through(row, [*prompt_ids, *token_ids])
+        logits = self._logits(hidden[len(prompt_ids) - 1 : -1])
+        found: Floats = log_softmax(logits)[np.arange(len(token_ids)), list(token_ids)]
+        return found
+
+    def step(self, rows: Sequence[Row], tokens: Sequence[int]) -> None:
+        """One more token for each row; afterwards its logits are those of the next."""
+        count = len(rows)
+        hidden = np.zeros((-(-count // _BLOCK) * _BLOCK, self._embedding.shape[1]), np.float32)
+        hidden[:count] = self._embedding[list(tokens)]
+        places = [row.length for row in rows]
+        cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
+        for row in rows:
+            row.make_room(1)
+        group = self.heads // self.key_heads
+        for number, layer in enumerate(self._layers):
+            projected = _blocks(self._normed(hidden, layer.before_attention), layer.into)[:count]
+            projected = projected.reshape(count, self.heads + 2 * self.key_heads, self.width)
+            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
+            queries = (turned[:, : self.heads] * self._scale).reshape(count, self.key_heads, group, self.width)
+            attended = np.zeros((len(hidden), self.heads * self.width), np.float32)
+            for index, row in enumerate(rows):
+                end = row.length + 1
+                row.keys[number, :, row.length] = turned[index, self.heads :]
+                row.values[number, :, row.length] = projected[index, self.heads + self.key_heads :]
+                scores = queries[index] @ row.keys[number, :, :end].transpose(0, 2, 1)
+                attended[index] = (_softmax(scores) @ row.values[number, :, :end]).reshape(-1)
+            hidden = hidden + _blocks(attended, layer.out)
+            hidden = hidden + self._fed(hidden, layer, _blocks)
+        logits = _blocks(self._normed(hidden, self._norm), self._embedding.T)
+        for index, row in enumerate(rows):
+            row.length += 1
+            row.logits = logits[index]
+
+    def _through(self, row: Row, ids: Sequence[int]) -> Floats:
+        """All tokens of a new row at once: [T, D] after the last layer."""
+        count = len(ids)
+        hidden: Floats = self._embedding[list(ids)]
+        cosine, sine = self._cosine[:count, None], self._sine[:count, None]
+        later = np.triu(np.full((count, count), -np.inf, np.float32), 1)
+        group = self.heads // self.key_heads
+        for number, layer in enumerate(self._layers):
+            projected = self._normed(hidden, layer.before_attention) @ layer.into
+            projected = projected.reshape(count, self.heads + 2 * self.key_heads, self.width)
+            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
+            keys = turned[:, self.heads :].transpose(1, 0, 2)
+            values = projected[:, self.heads + self.key_heads :].transpose(1, 0, 2)
+            row.keys[number, :, :count], row.values[number, :, :count] = keys, values
+            queries = (turned[:, : self.heads] * self._scale).transpose(1, 0, 2)
+            scores = queries @ np.repeat(keys, group, 0).transpose(0, 2, 1) + later
+            attended = _softmax(scores) @ np.repeat(values, group, 0)
+            hidden = hidden + attended.transpose(1, 0, 2).reshape(count, -1) @ layer.out
+            hidden = hidden + self._fed(hidden, layer, np.matmul)
+        row.length = count
+        return hidden
+
+    # -- parts of a layer ----------------------------------------------------------------------------------------------
+
+    def _normed(self, hidden: Floats, weight: Floats) -> Floats:
+        spread = np.sqrt(np.mean(hidden * hidden, -1, keepdims=True) + self._epsilon)
+        normed: Floats = hidden / spread * weight
+        return normed
+
+    def _fed(self, hidden: Floats, layer: _Layer, product: Any) -> Floats:
+        gate, up = np.split(product(self._normed(hidden, layer.before_feed), layer.up), 2, -1)
+        fed: Floats = product(gate / (1 + np.exp(-gate)) * up, layer.down)
+        return fed
+
+    def _logits(self, hidden: Floats) -> Floats:
+        logits: Floats = self._normed(hidden, self._norm) @ self._embedding.T
+        return logits
+
+
+def log_softmax(logits: Floats) -> Floats:
+    shifted = logits - logits.max(-1, keepdims=True)
+    found: Floats = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return found
+
+
+def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Config and weights of a model folder."""
+    from safetensors.numpy import load_file
+
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    wrong = [
+        words
+        for key, fine, words in (
+            ("model_type", "llama", f"it is a {config.get('model_type')}"),
+            ("tie_word_embeddings", True, "its output weights are its own"),
+            ("attention_bias", False, "its attention has biases"),
+            ("mlp_bias", False, "its feed-forward part has biases"),
+            ("hidden_act", "silu", f"its activation is {config.get('hidden_act')}"),
+        )
+        if config.get(key, fine) != fine
+    ]
+    if wrong:
+        raise SettingsError(
+            f"the policy tiny can't compute the model in {folder}: {', '.join(wrong)}",
+            mend="take --policy transformers for models other than small Llamas with tied embeddings",
+        )
+    loaded = load_file(folder / "model.safetensors")
+    weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
+    if not all(np.isfinite(value).all() for value in weights.values()):
+        raise SettingsError(f"the weights in {folder} hold NaN or infinity", mend="restore the folder from a copy")
+    return config, weights
+
+
+def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
+    """Add a LoRA adapter in PEFT's form to the weights: W + (alpha / rank) B A."""
+    from safetensors.numpy import load_file
+
+    about = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
+    if about.get("use_dora") or about.get("bias", "none") != "none":
+        raise SettingsError(f"{adapter} is no plain LoRA adapter", mend="train it without DoRA and without biases")
+    scale = np.float32(about["lora_alpha"] / (about["r"] ** 0.5 if about.get("use_rslora") else about["r"]))
+    found = load_file(adapter / "adapter_model.safetensors")
+    for name, first in found.items():
+        if not name.endswith(".lora_A.weight"):
+            continue
+        target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
+        second = found[name.replace(".lora_A.", ".lora_B.")]
+        if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
+            raise SettingsError(
+                f"the adapter {adapter} is for another model: {target} doesn't fit",
+                mend="give the model that the adapter was trained on",
+            )
+        weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
+
+
+def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:
+    start = f"model.layers.{number}."
+
+    def of(*names: str) -> Floats:
+        """Side by side, and the other way round: a product of rows needs no transposition then."""
+        return np.ascontiguousarray(np.concatenate([weights[f"{start}{name}.weight"] for name in names]).T)
+
+    return _Layer(
+        of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        of("self_attn.o_proj"),
+        of("mlp.gate_proj", "mlp.up_proj"),
+        of("mlp.down_proj"),
+        weights[f"{start}input_layernorm.weight"],
+        weights[f"{start}post_attention_layernorm.weight"],
+    )
+
+
+def _frequencies(config: Mapping[str, Any], width: int) -> Floats:
+    rope = config.get("rope_parameters") or {}
+    theta = rope.get("rope_theta", config.get("rope_theta", 10000.0))
+    found: Floats = 1.0 / theta ** (np.arange(0, width, 2, dtype=np.float32) / width)
+    return found
+
+
+def _turned(vectors: Floats, cosine: Floats, sine: Floats) -> Floats:
+    """Rotary positions."""
+    first, second = np.split(vectors, 2, -1)
+    turned: Floats = vectors * cosine + np.concatenate([-second, first], -1) * sine
+    return turned
+
+
+def _softmax(scores: Floats) -> Floats:
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    shares: Floats = powers / powers.sum(-1, keepdims=True)
+    return shares
+
+
+def _blocks(rows: Floats, weight: Floats) -> Floats:
+    """rows @ weight, block by block; the number of rows is a multiple of a block."""
+    if len(rows) == _BLOCK:
+        return rows @ weight
+    product: Floats = rows.reshape(-1, _BLOCK, rows.shape[-1]) @ weight
+    return product.reshape(len(rows), -1)

@@ -1,0 +1,69 @@
+"""How a small shipped model is talked to, without transformers: its tokenizer, and the words of its chat template.
+
+The one rule: it makes the very tokens that `Chat` makes from the same folder (a test compares them).
+
+    chat = SmallChat(folder)
+    chat.prompt(messages), chat.pieces(sampled)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentfw.episode import Message
+from agentfw.errors import SettingsError
+
+from .exchange import last_exchange, reads_last_exchange
+from .pieces import pieces
+
+__all__ = ["END", "ROLES", "SmallChat"]
+
+END = "<|end|>"
+ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
+"""The control tokens: a message is its role, its text and the end."""
+
+
+class SmallChat:
+    """The tokenizer of a model that reads the last exchange."""
+
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer
+
+        if not reads_last_exchange(folder):
+            raise SettingsError(
+                f"the policy tiny can't talk to the model in {folder}: its chat template is another",
+                mend="take --policy transformers for models other than those that `tiny` was made by",
+            )
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        # A user who writes <|end|> writes text and nothing more.
+        self._tokenizer.encode_special_tokens = True
+        self._control = {token: self._id(token, folder) for token in (END, *ROLES.values())}
+        self.end_ids = frozenset({self._control[END]})
+
+    def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """What the model reads before it answers."""
+        ids: list[int] = []
+        for message in last_exchange(messages):
+            ids += [self._control[ROLES[message.role]], *self._tokens(message.content), self._control[END]]
+        return (*ids, self._control[ROLES["assistant"]])
+
+    def answer(self, text: str) -> tuple[int, ...]:
+        """What the model would have sampled to say this."""
+        return (*self._tokens(text), self._control[END])
+
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The text of each token."""
+        return pieces(ids, self._decoded, self.end_ids)
+
+    def _tokens(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _decoded(self, ids: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _id(self, token: str, folder: Path) -> int:
+        found = self._tokenizer.token_to_id(token)
+        if found is None:
+            raise SettingsError(f"the tokenizer in {folder} has no {token}", mend="restore the folder from a copy")
+        return int(found)

@@ -1,0 +1,169 @@
+"""The policy `tiny`: the small language model that comes in the package, computed in numpy.
+
+The one rule: it is a language model like any other. It reads the conversation, writes text, and its calls are read out
+of that text; it knows the user only from what it reads.
+
+    agentfw run calendar --policy tiny --memory strategyhub --set memory.strategyhub.show=true
+
+It was taught one job, the calendar's (see models/tiny/README.md for how). Where the run doesn't say how to sample, it
+takes the likeliest token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.policy import Generation, Policy, Request
+
+from ..models.locate import locate
+from ..models.numpy_llama import NumpyLlama, Row, log_softmax
+from ..models.small_chat import SmallChat
+from .sampling import request_seed
+
+__all__ = ["TinyPolicy", "TinySettings"]
+
+
+class TinySettings(Settings):
+    model: str = Field("tiny", description="The folder of a small Llama, or tiny, which ships.")
+    batch: int = Field(64, ge=1, description="How many answers are generated at once.")
+    max_tokens: int = Field(400, ge=1, description="How long an answer may be, where the run doesn't say.")
+    temperature: float = Field(
+        0.0, ge=0, description="How freely it draws, where the run doesn't say; 0 takes the likeliest token."
+    )
+
+
+class _Answer:
+    """One answer in the making."""
+
+    def __init__(self, prompt: tuple[int, ...], limit: int, temperature: float, top_p: float, seed: int) -> None:
+        self.prompt, self.limit, self.temperature, self.top_p = prompt, limit, temperature, top_p
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.token_ids: list[int] = []
+        self.logprobs: list[float] = []
+        self._numbers = np.random.default_rng(seed)
+
+    def draw(self, row: Row) -> int:
+        """The next token, noted with what the model thinks of it at temperature 1, however it is drawn."""
+        logprobs = log_softmax(row.logits)
+        token = int(logprobs.argmax())
+        if self.temperature > 0:
+            token = self._drawn(row.logits.astype(np.float64) / self.temperature)
+        self.token_ids.append(token)
+        self.logprobs.append(float(logprobs[token]))
+        return token
+
+    def _drawn(self, logits: np.ndarray) -> int:
+        chances = np.exp(logits - logits.max())
+        chances /= chances.sum()
+        if self.top_p < 1:
+            order = np.argsort(-chances, kind="stable")
+            outside = np.cumsum(chances[order]) - chances[order] >= self.top_p
+            outside[0] = False
+            chances[order[outside]] = 0.0
+        heights = np.cumsum(chances)
+        aim = self._numbers.random() * heights[-1]
+        return min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
+
+
+class TinyPolicy(Policy):
+    """A small model in this process. All answers that are asked for are generated side by side, token by token."""
+
+    def __init__(self, settings: TinySettings | None = None) -> None:
+        self.settings = settings or TinySettings()
+        self._folder = locate(self.settings.model)
+        self._chat = SmallChat(self._folder)
+        self._model = NumpyLlama.load(self._folder)
+        self._version = self.settings.model
+        self._waiting: deque[_Answer] = deque()
+        self._work: asyncio.Task[None] | None = None
+
+    async def generate(self, request: Request) -> Generation:
+        prompt = self._chat.prompt(request.messages)
+        room = self._model.context - len(prompt)
+        if room < 1:
+            raise AgentfwError(
+                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
+                f"reads {self._model.context} at most",
+                mend="show it shorter observations, or take a model with a longer context",
+            )
+        sampling = request.sampling
+        answer = _Answer(
+            prompt,
+            min(sampling.max_tokens or self.settings.max_tokens, room),
+            self.settings.temperature if sampling.temperature is None else sampling.temperature,
+            1.0 if sampling.top_p is None else sampling.top_p,
+            request_seed(request, prompt),
+        )
+        version = self._version
+        self._waiting.append(answer)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._answer_all())
+        await answer.future
+        ended = answer.token_ids[-1] in self._chat.end_ids
+        pieces = self._chat.pieces(answer.token_ids)
+        return Generation(
+            text="".join(pieces),
+            prompt_ids=prompt,
+            token_ids=tuple(answer.token_ids),
+            logprobs=tuple(answer.logprobs),
+            pieces=pieces,
+            version=version,
+            finish="stop" if ended else "length",
+        )
+
+    async def _answer_all(self) -> None:
+        """Work until nothing is asked for any more; what is asked meanwhile joins in."""
+        running: list[tuple[_Answer, Row]] = []
+        while True:
+            # First whoever wants to ask may do so: agents that go in step are then answered in step.
+            await asyncio.sleep(0)
+            while self._waiting and len(running) < self.settings.batch:
+                answer = self._waiting.popleft()
+                running.append((answer, self._model.read(answer.prompt)))
+            if not running:
+                return
+            going_on = []
+            for answer, row in running:
+                if answer.future.cancelled():
+                    continue
+                token = answer.draw(row)
+                if token in self._chat.end_ids or len(answer.token_ids) == answer.limit:
+                    answer.future.set_result(None)
+                else:
+                    going_on.append((answer, row))
+            if going_on:
+                self._model.step([row for _, row in going_on], [answer.token_ids[-1] for answer, _ in going_on])
+            running = going_on
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        """Answers that are in the making end with the weights that they began with."""
+        while self._work is not None and not self._work.done():
+            await asyncio.wait([self._work])
+        if (adapter / "adapter_config.json").is_file():
+            self._model = NumpyLlama.load(self._folder, adapter)
+        else:
+            self._model = NumpyLlama.load(adapter)
+        self._version = version
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        ids = [*prompt_ids, *token_ids]
+        known = self._model.vocabulary
+        if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < known or len(ids) > self._model.context:
+            raise SettingsError(
+                f"the model {self.settings.model} can't read these {len(ids)} tokens; "
+                f"it knows {known} and reads {self._model.context} at most",
+                mend="ask for tokens that this model generated",
+            )
+        return tuple(float(value) for value in self._model.logprobs(prompt_ids, token_ids))
+
+    async def close(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
