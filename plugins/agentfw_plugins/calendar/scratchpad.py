@@ -4,16 +4,19 @@ The one rule: everything that decides is written down. The weights stand in the 
 events, and what changes is said before it is changed; so the next answer follows from what can be read, and a small
 model can learn it step by step.
 
-    C 5 over A 20; C client attends +6; A due today +14, A in person -2; named client attends +12
+    C 5 over A 20
+    C1 client attends +6
+    A1 due today +14, A2 in person -2
+    named client attends +12
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +14, ...", ...]}}</tool_call>
-    A due today +14 14, A just the two of us -3 11; A 11
+    A1 due today +14 14, A2 just the two of us -3 11; A 11
     B 0; A 11
-    C client attends +12 12; C 12
+    C1 client attends +12 12; C 12
     <tool_call>{"name": "decide", "arguments": {"accept": "C", "ranking": ["C", "A", "B"], "reason": "client attends"}}</tool_call>
 
-Each term says whose it is and what it weighs, on the lines of events also the sum so far; at the end of a line stands the
-best event so far. What a feedback changes is said with its new weight, so the hub's next text is what was said last. A
-weight is in quarters of what people usually mean by one point.
+Each term has a number of its own and its weight, on the lines of events also the sum so far; at the end of a line stands
+the best event so far. What a feedback changes is said with its new weight, so the hub's next text is what was said last.
+A weight is in quarters of what people usually mean by one point.
 
     >>> read_weights(["due today +15, due this week +0", "client attends -2"])["client"]
     -2
@@ -48,7 +51,7 @@ _NAME_OF = {label: name for name, label in LABELS.items()}
 _ENTRY = 4
 """How many weights stand in one entry of the hub: twenty principles fill five entries."""
 _WEIGHT = re.compile(r"([a-z][^,+\-\d]*?) ([+-]\d+)")
-_VALUED = re.compile(r"^([A-E]) (?:(0)|([^;]*) (-?\d+)); [A-E] -?\d+$")
+_VALUED = re.compile(r"^([A-E])(?: (0)|1 ([^;]*) (-?\d+)); [A-E] -?\d+$")
 
 
 def terms(tags: Mapping[str, str]) -> list[str]:
@@ -86,9 +89,9 @@ def write_valued(valued: Sequence[Valued], weights: Mapping[str, int]) -> list[s
     lines: list[str] = []
     for place, event in enumerate(valued):
         total, parts = 0, []
-        for name in event.terms:
+        for number, name in enumerate(event.terms, start=1):
             total += weights.get(name, 0)
-            parts.append(f"{event.letter} {LABELS[name]} {weights.get(name, 0):+d} {total}")
+            parts.append(f"{event.letter}{number} {LABELS[name]} {weights.get(name, 0):+d} {total}")
         best = max(valued[: place + 1], key=lambda one: one.total)
         lines.append(f"{', '.join(parts) or f'{event.letter} 0'}; {best.letter} {best.total}")
     return lines
@@ -119,13 +122,13 @@ class Thought:
     named: tuple[str, int] | None
 
     def __str__(self) -> str:
-        parts = [f"{self.kept} {self.kept_total} over {self.rival} {self.rival_total}"]
+        lines = [f"{self.kept} {self.kept_total} over {self.rival} {self.rival_total}"]
         for letter, changed in ((self.kept, self.more), (self.rival, self.less)):
-            if changed:
-                parts.append(", ".join(f"{letter} {LABELS[name]} {weight:+d}" for name, weight in changed))
+            terms = [f"{letter}{number} {LABELS[name]} {weight:+d}" for number, (name, weight) in enumerate(changed, 1)]
+            lines += [", ".join(terms)] if terms else []
         if self.named:
-            parts.append(f"named {LABELS[self.named[0]]} {self.named[1]:+d}")
-        return "; ".join(parts)
+            lines.append(f"named {LABELS[self.named[0]]} {self.named[1]:+d}")
+        return "\n".join(lines)
 
 
 def write_call(name: str, arguments: Mapping[str, object]) -> str:
