@@ -112,6 +112,7 @@ def agentfw_policies() -> list[Component]:
             "teacher",
             "agentfw_plugins.calendar.teacher:TeacherPolicy",
             "Keeps a calendar's user in the StrategyHub, thinking aloud; no model",
+            settings="agentfw_plugins.calendar.teacher:TeacherSettings",
         ),
         Component(
             "tiny",

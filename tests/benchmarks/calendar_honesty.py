@@ -1,10 +1,9 @@
 """Is the calendar benchmark honest? The error of everybody who doesn't know the user, and of those who do.
 
-    python tests/benchmarks/calendar_honesty.py                   # the ten held-out users; the table of
-    docs/calendar.md python tests/benchmarks/calendar_honesty.py --worlds 10       # and those of nine more worlds: a
-    hundred users python tests/benchmarks/calendar_honesty.py --json
-    python tests/benchmarks/calendar_honesty.py --fit             # fit what `linear` expects anew, on training users
-    only
+    python tests/benchmarks/calendar_honesty.py                 # the ten held-out users; docs/calendar.md's table
+    python tests/benchmarks/calendar_honesty.py --worlds 10      # and those of nine more worlds: a hundred users
+    python tests/benchmarks/calendar_honesty.py --json
+    python tests/benchmarks/calendar_honesty.py --fit            # fit anew what `linear` expects: training users only
 
 The one rule: nobody in the table sees more than the row says. The thresholds of the last lines are fixed; where one
 breaks, the engine is changed and not the threshold.
@@ -109,10 +108,10 @@ def measure(worlds: int, conflicts: int) -> dict[str, Row]:
     jobs = [(seed, name) for seed in range(7, 7 + worlds) for name in Dataset(seed).users("test")]
     with ProcessPoolExecutor(2) as pool:
         found = list(pool.map(partial(_job, conflicts), jobs))
-    return {name: _row([one[name] for one in found]) for name in found[0]}
+    return {name: row_of([one[name] for one in found]) for name in found[0]}
 
 
-def _row(played: Sequence[Played]) -> Row:
+def row_of(played: Sequence[Played]) -> Row:
     errors = np.array([one.errors for one in played])
     parts = np.array([quarters(one.errors) for one in played])
     overall = bootstrap(errors.mean(axis=1))

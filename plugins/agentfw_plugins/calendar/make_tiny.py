@@ -4,10 +4,10 @@ The one rule: the same command makes the same folder, on one machine. What is me
 users that it has never seen: `python tests/benchmarks/tiny_policy.py`.
 
     python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 4000
-    python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 1000 --from EARLIER     # go on from other weights
+    python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 1000 --from EARLIER    # go on from other weights
 
-It needs the extra `train` and two to three hours of two cores' time. Only the teacher's answers are learned, not what it
-was shown. `--steps` with a small number makes the early checkpoint that `agentfw train calendar` starts from.
+It needs the extra `train` and two to three hours of two cores' time. Only the teacher's answers are learned, not what
+it was shown. `--steps` with a small number makes the early checkpoint that `agentfw train calendar` starts from.
 """
 
 from __future__ import annotations

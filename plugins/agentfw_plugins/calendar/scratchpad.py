@@ -110,8 +110,8 @@ def read_valued(text: str) -> dict[str, Valued]:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What a feedback teaches: new weights of what spoke for the kept event, then of what spoke for the best other, then
-    of what the user named. The last one said of a principle holds."""
+    """What a feedback teaches: new weights of what spoke for the kept event, then of what spoke for the best other,
+    then of what the user named. The last one said of a principle holds."""
 
     kept: str
     kept_total: int
@@ -124,8 +124,8 @@ class Thought:
     def __str__(self) -> str:
         lines = [f"{self.kept} {self.kept_total} over {self.rival} {self.rival_total}"]
         for letter, changed in ((self.kept, self.more), (self.rival, self.less)):
-            terms = [f"{letter}{number} {LABELS[name]} {weight:+d}" for number, (name, weight) in enumerate(changed, 1)]
-            lines += [", ".join(terms)] if terms else []
+            parts = [f"{letter}{place} {LABELS[name]} {weight:+d}" for place, (name, weight) in enumerate(changed, 1)]
+            lines += [", ".join(parts)] if parts else []
         if self.named:
             lines.append(f"named {LABELS[self.named[0]]} {self.named[1]:+d}")
         return "\n".join(lines)

@@ -16,10 +16,14 @@ the training users in that role by the end of their year: `python tests/benchmar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
+from pydantic import Field
+
+from agentfw import Settings
 from agentfw.agent import Moment
 from agentfw.episode import Message, Observation
 from agentfw.policy import Generation, Policy, Request
@@ -38,27 +42,37 @@ from .scratchpad import (
     write_weights,
 )
 
-__all__ = ["ROLES_FILE", "TeacherPolicy", "expected_of", "learn"]
+__all__ = ["ROLES_FILE", "TeacherPolicy", "TeacherSettings", "expected_of", "learn"]
 
 ROLES_FILE = Path(__file__).parent / "teacher_roles.json"
 _LEAD, _NAMED, _WRONG, _MOST = 3, 8, 2, 40
 
 
+class TeacherSettings(Settings):
+    prior: Literal["fitted", "flat"] = Field(
+        "fitted", description="What is expected of a user at first: what its role's training users came to, or nothing."
+    )
+
+
 class TeacherPolicy(Policy):
     """Answers as a language model would, in text."""
 
+    def __init__(self, settings: TeacherSettings | None = None) -> None:
+        self.settings = settings or TeacherSettings()
+
     async def generate(self, request: Request) -> Generation:
         assert request.moment is not None
-        text = "\n".join(_answer(request.messages, request.moment))
+        expected = expected_of if self.settings.prior == "fitted" else _nothing
+        text = "\n".join(_answer(request.messages, request.moment, expected))
         return Generation(text=text, count=len(text.split()), version="teacher")
 
 
-def _answer(messages: Sequence[Message], moment: Moment) -> list[str]:
+def _answer(messages: Sequence[Message], moment: Moment, expected: Callable[[str], Mapping[str, int]]) -> list[str]:
     weights = read_weights(_remembered(messages[-1].content))
     said = []
     if not weights:
         for conflict in moment.of("conflict"):
-            weights = dict(expected_of(f"{conflict.data['archetype']}/{conflict.data['role']}"))
+            weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
             said = [_update(weights)]
     before = read_valued(next((each.content for each in reversed(messages) if each.role == "assistant"), ""))
     for feedback in moment.of("feedback"):
@@ -123,6 +137,10 @@ def _remembered(text: str) -> list[str]:
             break
         entries.append(line[2:])
     return entries
+
+
+def _nothing(role: str) -> Mapping[str, int]:
+    return dict.fromkeys(NAMES, 0)
 
 
 def expected_of(role: str) -> Mapping[str, int]:

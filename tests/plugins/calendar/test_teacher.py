@@ -66,17 +66,19 @@ def test_what_an_event_is_worth_is_read_as_it_was_written() -> None:
     assert [line.split("; ")[1] for line in lines] == ["A -2", "A -2", "D 0"]
 
 
-def test_what_only_the_kept_event_has_counts_for_more_and_what_is_named_for_most() -> None:
+def test_what_the_kept_event_alone_has_counts_for_more_and_what_is_named_for_most() -> None:
     before = {"A": Valued("A", ("due_today", "crowd"), 5), "B": Valued("B", ("client", "crowd"), 2)}
 
     thought = think({"due_today": 5, "client": 2}, before, feedback("B", "A", "client"))
     assert thought is not None
     after = learn({"due_today": 5, "client": 2}, thought)
 
-    assert str(thought) == (
-        "B 2 over A 5; more: client attends, eight or more people; less: due today, eight or more people; "
-        "named: client attends +8"
-    )
+    assert str(thought).splitlines() == [
+        "B 2 over A 5",
+        "B1 client attends +3, B2 eight or more people +1",
+        "A1 due today +4, A2 eight or more people +0",
+        "named client attends +8",
+    ]
     assert (after["client"], after["due_today"], after["crowd"]) == (8, 4, 0)
 
 
@@ -125,7 +127,7 @@ def test_what_is_expected_of_a_role_is_that_role_s() -> None:
     assert len({tuple(expected_of(role).items()) for role in roles}) == len(roles) == 20
 
 
-@pytest.mark.parametrize("text", ["", "A: due today", "You remember:\n- nonsense", "A: \nB: x +y 3"])
+@pytest.mark.parametrize("text", ["", "A1 due today", "You remember:\n- nonsense", "A1 \nB1 x +y 3; B 3"])
 def test_a_conversation_of_nonsense_teaches_nothing_and_breaks_nothing(text: str) -> None:
     assert read_weights(text.splitlines()) == {}
     assert all(isinstance(event.total, int) for event in read_valued(text).values())

@@ -78,7 +78,10 @@ def test_who_else_is_in_the_batch_changes_no_bit(folder: Path, others: int) -> N
     among = model.read(IDS[:9])
     for place in range(9, 29):
         model.step([alone], [IDS[place]])
-        model.step([*rows[: others // 2], among, *rows[others // 2 :]], [*IDS[: others // 2], IDS[place], *IDS[others // 2 : others]])
+        model.step(
+            [*rows[: others // 2], among, *rows[others // 2 :]],
+            [*IDS[: others // 2], IDS[place], *IDS[others // 2 : others]],
+        )
 
     assert np.array_equal(alone.logits, among.logits)
 

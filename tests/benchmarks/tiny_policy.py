@@ -1,0 +1,152 @@
+"""The shipped model with its StrategyHub, without it, and the program that taught it, on the ten held-out users.
+
+    python tests/benchmarks/tiny_policy.py                      # the table of docs/tiny.md
+    python tests/benchmarks/tiny_policy.py --worlds 5           # and those of four more worlds: fifty users
+    python tests/benchmarks/tiny_policy.py --model FOLDER       # another small model, such as one still in training
+    python tests/benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role, on training users
+
+The one rule: all of them are engaged with the same users and rounds, and read the same words; paired differences are
+task by task.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from calendar_honesty import Played, row_of, show
+
+from agentfw import Engagement, EventDriven, PolicyAgent, Task
+from agentfw.episode import Episode
+from agentfw.policy import Policy
+from agentfw.statistics import paired_difference
+from agentfw_plugins.calendar.environment import CalendarConflicts, CalendarSettings
+from agentfw_plugins.calendar.scratchpad import LABELS, read_weights
+from agentfw_plugins.calendar.teacher import ROLES_FILE, TeacherPolicy, TeacherSettings
+from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+
+WITH, WITHOUT = "tiny + strategyhub", "tiny, hub removed"
+
+
+def policy_of(player: str, model: str) -> Policy:
+    if player.startswith("tiny"):
+        return TinyPolicy(TinySettings(model=model))
+    return TeacherPolicy(TeacherSettings(prior="flat" if "nothing" in player else "fitted"))
+
+
+PLAYERS = (WITH, WITHOUT, "teacher + strategyhub", "teacher, expecting nothing")
+
+
+async def years(
+    policy: Policy, users: Sequence[str], *, split: str, data_seed: int, rounds: int, hub: bool
+) -> list[tuple[Episode, list[str]]]:
+    """A year of each user, and what stands in the hub after it."""
+    memory = StrategyHubMemory(StrategyHubSettings(show=True))
+
+    async def year(index: int, user: str) -> tuple[Episode, list[str]]:
+        environment = CalendarConflicts(CalendarSettings(rounds=rounds, data_seed=data_seed))
+        agent = PolicyAgent(policy, memories=[memory] if hub else [], window=5, recall=memory.settings.capacity)
+        task = Task(index, seed=index, user=user, split=split)
+        episode = await Engagement(environment, agent, EventDriven()).run(task)
+        return episode, list(memory.hub(task).list()) if hub else []
+
+    return list(await asyncio.gather(*(year(index, user) for index, user in enumerate(users))))
+
+
+def play(player: str, model: str, worlds: int, users: int, rounds: int) -> list[Played]:
+    """One player's years with the held-out users of each world."""
+    policy, found = policy_of(player, model), []
+    for seed in range(7, 7 + worlds):
+        names = CalendarSettings(data_seed=seed).dataset().users("test")[:users]
+        hub = player != WITHOUT
+        told = asyncio.run(years(policy, names, split="test", data_seed=seed, rounds=rounds, hub=hub))
+        found += [Played(list(episode.series("error")), list(episode.series("ord"))) for episode, _ in told]
+    return found
+
+
+def measure(model: str, worlds: int, users: int, rounds: int) -> dict[str, Any]:
+    with ProcessPoolExecutor(2) as pool:
+        played = dict(
+            zip(
+                PLAYERS,
+                pool.map(partial(play, model=model, worlds=worlds, users=users, rounds=rounds), PLAYERS),
+                strict=True,
+            )
+        )
+    means = {name: [float(np.mean(one.errors)) for one in some] for name, some in played.items()}
+    pair = paired_difference(means[WITHOUT], means[WITH])
+    return {
+        "users": len(played[WITH]),
+        "players": {name: row_of(some) for name, some in played.items()},
+        "hub removed against hub": str(pair),
+        "gap": {"mean": pair.difference.estimate, "low": pair.difference.low, "high": pair.difference.high},
+    }
+
+
+def fit(users: int) -> None:
+    """What the teacher, expecting nothing, had learned of each role's training users by the end of their year."""
+    names = CalendarSettings().dataset().users("train")[:users]
+    with ProcessPoolExecutor(2) as pool:
+        learned = list(pool.map(_learned, names, chunksize=5))
+    roles: dict[str, list[dict[str, int]]] = {}
+    for role, weights in learned:
+        roles.setdefault(role, []).append(weights)
+    table = {
+        role: {name: round(float(np.mean([one.get(name, 0) for one in some]))) for name in LABELS}
+        for role, some in sorted(roles.items())
+    }
+    table["anybody"] = {name: round(float(np.mean([one.get(name, 0) for _, one in learned]))) for name in LABELS}
+    made_by = f"python tests/benchmarks/tiny_policy.py --fit --users {users}"
+    about = {"made_by": made_by, "users": len(names), "split": "train", "data_seed": 7}
+    ROLES_FILE.write_text(json.dumps({"about": about, "roles": table}, separators=(",", ":")) + "\n", "utf-8")
+    print(f"{ROLES_FILE.name}: fitted on the years of {len(names)} training users", file=sys.stderr)
+
+
+def _learned(user: str) -> tuple[str, dict[str, int]]:
+    policy = TeacherPolicy(TeacherSettings(prior="flat"))
+    ((_, entries),) = asyncio.run(years(policy, [user], split="train", data_seed=7, rounds=104, hub=True))
+    dataset = CalendarSettings().dataset()
+    known = dataset.user(user)
+    return f"{known.organisation.schema.archetype}/{known.role.title}", read_weights(entries)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", default="tiny", help="a folder, or tiny")
+    parser.add_argument("--worlds", type=int, default=1, help="how many data seeds, from 7 on; ten held-out users each")
+    parser.add_argument(
+        "--users", type=int, default=10, help="how many of a world's held-out users; with --fit: of training users"
+    )
+    parser.add_argument("--rounds", type=int, default=104)
+    parser.add_argument("--fit", action="store_true", help="fit what the teacher expects of a role first")
+    parser.add_argument("--json", action="store_true", help="print JSON, and nothing else")
+    given = parser.parse_args(arguments)
+    if given.fit:
+        fit(given.users)
+        return {}
+    result = measure(given.model, given.worlds, given.users, given.rounds)
+    record = {**result, "players": {name: asdict(row) for name, row in result["players"].items()}}
+    if given.json:
+        print(json.dumps(record))
+    else:
+        show(result["players"])
+        print(f"\nthe hub removed, user by user: {result['hub removed against hub']}")
+    return record
+
+
+if __name__ == "__main__":
+    main()

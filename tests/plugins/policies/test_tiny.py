@@ -1,0 +1,172 @@
+"""The shipped model: it decides, it learns its user through the hub, and who shares its batch changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from agentfw import Engagement, EventDriven, PolicyAgent, Task
+from agentfw.episode import Episode, Message
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.policy import Generation, Request, Sampling
+from agentfw.statistics import bootstrap
+from agentfw_plugins.calendar.environment import CalendarConflicts, CalendarSettings
+from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from agentfw_plugins.models import locate
+from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+
+Result = TypeVar("Result")
+
+
+def keep(rounds: int, users: int, *, hub: bool = True) -> list[Episode]:
+    """The first rounds of some validation users' years."""
+    policy, memory = TinyPolicy(), StrategyHubMemory(StrategyHubSettings(show=True))
+    names = CalendarSettings().dataset().users("validation")
+
+    async def year(index: int) -> Episode:
+        environment = CalendarConflicts(CalendarSettings(rounds=rounds))
+        agent = PolicyAgent(policy, memories=[memory] if hub else [], window=2, recall=10)
+        return await Engagement(environment, agent, EventDriven()).run(
+            Task(index, seed=index, user=names[index], split="validation")
+        )
+
+    async def all_of_them() -> list[Episode]:
+        return list(await asyncio.gather(*(year(index) for index in range(users))))
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[Episode]:
+    return keep(rounds=40, users=10)
+
+
+@pytest.fixture(scope="module")
+def asked(kept: Sequence[Episode]) -> list[Request]:
+    """What it was really asked, in a few turns."""
+    requests = []
+    for episode in kept[:3]:
+        for turn in episode.turns[:4]:
+            messages = [episode.messages[place] for place in turn.shown]
+            requests.append(Request(messages, sampling=Sampling(seed=7), task=Task(0, seed=1)))
+    return requests
+
+
+def using(use: Callable[[TinyPolicy], Coroutine[Any, Any, Result]], **settings: Any) -> Result:
+    async def run() -> Result:
+        policy = TinyPolicy(TinySettings(**settings))
+        try:
+            return await use(policy)
+        finally:
+            await policy.close()
+
+    return asyncio.run(run())
+
+
+def answers(requests: Sequence[Request], *, together: bool = True, **settings: Any) -> list[Generation]:
+    async def ask(policy: TinyPolicy) -> list[Generation]:
+        if together:
+            return list(await asyncio.gather(*map(policy.generate, requests)))
+        return [await policy.generate(request) for request in requests]
+
+    return using(ask, **settings)
+
+
+def test_its_answers_are_understood(kept: Sequence[Episode]) -> None:
+    formats = [value for episode in kept for value in episode.series("format")]
+
+    assert sum(formats) / len(formats) >= 0.98
+
+
+def test_it_errs_less_than_whoever_takes_the_most_urgent(kept: Sequence[Episode]) -> None:
+    errors = [sum(episode.series("error")) / len(episode.series("error")) for episode in kept]
+
+    assert bootstrap(errors).high < 0.45  # the simple rules err at 0.5 and more on these rounds
+
+
+def test_without_its_hub_it_knows_its_user_less(kept: Sequence[Episode]) -> None:
+    without = keep(rounds=40, users=10, hub=False)
+    gaps = [sum(one.series("error")) - sum(other.series("error")) for one, other in zip(without, kept, strict=True)]
+
+    assert bootstrap(gaps).low > 2
+
+
+def test_who_shares_its_batch_changes_nothing(asked: Sequence[Request]) -> None:
+    assert answers(asked) == answers(asked, together=False) == answers(asked[::-1], batch=2)[::-1]
+
+
+def test_what_it_says_of_its_tokens_is_what_it_thinks_of_them(asked: Sequence[Request]) -> None:
+    (one,) = answers(asked[:1])
+
+    async def ask(policy: TinyPolicy) -> Sequence[float]:
+        return await policy.logprobs(one.prompt_ids, one.token_ids)
+
+    assert using(ask) == pytest.approx(one.logprobs, abs=1e-4)
+    assert "".join(one.pieces) == one.text
+    assert len(one.pieces) == len(one.token_ids) == len(one.logprobs)
+
+
+def test_a_seed_draws_the_same_again_and_another_seed_something_else(asked: Sequence[Request]) -> None:
+    def drawn(seed: int) -> list[str]:
+        sampling = Sampling(seed=seed, temperature=1.5)
+        return [
+            one.text for one in answers([Request(each.messages, sampling=sampling, task=each.task) for each in asked])
+        ]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+def test_a_prompt_beyond_its_context_is_told_by_its_lengths() -> None:
+    long = Request([Message("user", "more and more " * 3000)], sampling=Sampling(), task=Task(4, seed=1))
+
+    with pytest.raises(AgentfwError, match=r"task 4: the prompt has .* reads 2048 at most"):
+        answers([long])
+
+
+def test_a_new_version_answers_under_its_name_and_the_old_one_is_gone(tmp_path: Path, asked: Sequence[Request]) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    folder = tmp_path / "other"
+    shutil.copytree(locate("tiny"), folder)
+    weights = load_file(folder / "model.safetensors")
+    noise = np.random.default_rng(1)
+    save_file(
+        {
+            name: value + 0.05 * noise.standard_normal(value.shape).astype(value.dtype)
+            for name, value in weights.items()
+        },
+        folder / "model.safetensors",
+    )
+
+    async def ask(policy: TinyPolicy) -> tuple[Generation, Generation]:
+        before = await policy.generate(asked[0])
+        await policy.publish(folder, "noise@1")
+        return before, await policy.generate(asked[0])
+
+    before, after = using(ask)
+
+    assert (before.version, after.version) == ("tiny", "noise@1")
+    assert before.logprobs[0] != after.logprobs[0]
+
+
+def test_tokens_that_it_does_not_know_are_refused(asked: Sequence[Request]) -> None:
+    async def ask(policy: TinyPolicy) -> Sequence[float]:
+        return await policy.logprobs([1, 2], [999_999])
+
+    with pytest.raises(SettingsError, match="can't read these 3 tokens"):
+        using(ask)
+
+
+def test_the_shipped_folder_is_small_and_says_how_it_was_made() -> None:
+    folder = locate("tiny")
+
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 20 * 2**20
+    assert "make_tiny" in (folder / "README.md").read_text("utf-8")
+    assert json.loads((folder / "config.json").read_text("utf-8"))["model_type"] == "llama"
