@@ -182,7 +182,8 @@ def fit_prior(
     `users` are (role, choices) of *training* users. A role's mean is drawn to everybody's as if `pull` average users
     were in it.
     """
-    prior = Prior.flat()
+    width = users[0][1][0][0].shape[1]
+    prior = Prior(np.zeros(width), np.ones(width), {})
     known: dict[int, Floats] = {}
     for _ in range(rounds):
         found: dict[str, list[tuple[Floats, Floats]]] = {}

@@ -40,8 +40,6 @@ _CALLS = (
     '", "',
 )
 """What stands around the words of every call: one token each, so that an answer is short."""
-_TERMS = [f"{' ' if number > 1 else ''}{letter}{number}" for letter in "ABCDE" for number in range(1, 13)]
-"""How terms are numbered; the first stands at the beginning of a line."""
 _PIECES = r" ?[a-z]+=[A-Za-z0-9,:+.-]+| ?[+-]?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]+|\s"
 """Tags, numbers, words, signs: no token spans two of them."""
 
@@ -63,7 +61,7 @@ def _year(split: str, index: int) -> list[Lesson]:
 
 
 def make_tokenizer(lessons: Sequence[Lesson], controls: Sequence[str], size: int = 3072) -> Tokenizer:
-    """Byte-level BPE: nothing is unknown to it. Numbers up to 99, principles and numbered terms are one token each."""
+    """Byte-level BPE: nothing is unknown to it. Numbers up to 99 and what principles are called are one token each."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -82,7 +80,7 @@ def make_tokenizer(lessons: Sequence[Lesson], controls: Sequence[str], size: int
         show_progress=False,
     )
     tokenizer.train_from_iterator(_corpus(lessons), trainer)
-    whole = [*_CALLS, *(f" {label}" for label in LABELS.values()), *_TERMS]
+    whole = [*_CALLS, *(f" {label}" for label in LABELS.values())]
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in whole])
     return tokenizer
 
