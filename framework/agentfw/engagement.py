@@ -89,6 +89,7 @@ class Engagement:
         self._interrupted: Generation | None = None
         self._round = self._rounds = self._turns = 0
         self._shown: dict[int, int] = {}
+        self._told: tuple[list[Message], tuple[int, ...]] = [], ()
         timeline.when_stopped(self._leave)
         brief = self.environment.brief()
         if self._time_per_token is not None:
@@ -202,7 +203,7 @@ class Engagement:
             started=now,
             ended=now + decision.takes,
             round=self._round,
-            shown=tuple(self._message(message) for message in decision.shown),
+            shown=self._places(decision.shown),
             text=generation.text,
             calls=tuple(decision.interventions),
             failures=tuple(decision.failures),
@@ -220,12 +221,20 @@ class Engagement:
             self.watch(self.episode, turn)
         return turn
 
-    def _message(self, message: Message) -> int:
-        index = self._shown.get(id(message))
-        if index is None:
-            index = self._shown[id(message)] = len(self.episode.messages)
-            self.episode.messages.append(message)  # kept, so that its id stays its own
-        return index
+    def _places(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Where each stands in the record, which keeps every message once."""
+        told, (before, places) = list(messages), self._told
+        # Most of a conversation was told on the turn before, and is compared as a whole: it may be long.
+        if told[: len(before)] != before:
+            places = ()
+        new = []
+        for message in told[len(places) :]:
+            if id(message) not in self._shown:
+                self._shown[id(message)] = len(self.episode.messages)
+                self.episode.messages.append(message)  # kept, so that its id stays its own
+            new.append(self._shown[id(message)])
+        self._told = told, (*places, *new)
+        return self._told[1]
 
     def _break_off(self) -> None:
         """Interrupt the decision in the making: what was out stays, and is all that there is of it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from .agent import Agent, Decision, InFlight, Moment
 from .environment import Brief
@@ -97,7 +98,7 @@ class PolicyAgent(Agent):
     def _window(self) -> list[Message]:
         """The conversation so far, or the last `window` turns of it."""
         turns = self._past if self.window is None else self._past[-self.window :]
-        messages = [message for turn in turns for message in turn]
+        messages = list(chain.from_iterable(turns))
         if len(turns) < len(self._past):
             # An answer whose call was cut off is nothing that a chat model can read.
             while messages[0].role == "tool":

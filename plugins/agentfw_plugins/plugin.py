@@ -37,6 +37,12 @@ def agentfw_environments() -> list[Component]:
             settings="agentfw_plugins.environments.patrol_settings:PatrolSettings",
         ),
         Component(
+            "kitchen",
+            "agentfw_plugins.environments.kitchen.world:Kitchen",
+            "Cook and tutor at once: dishes give signals while a pupil is being taught",
+            settings="agentfw_plugins.environments.kitchen.settings:KitchenSettings",
+        ),
+        Component(
             "gymnasium",
             "agentfw_plugins.environments.gymnasium:GymnasiumEnvironment",
             "Any Gymnasium environment, one tick a step",
@@ -107,6 +113,12 @@ def agentfw_policies() -> list[Component]:
             "agentfw_plugins.engagement.controllers:PatrolController",
             "Responds to a patrol's alarms by a hand-written rule",
             settings="agentfw_plugins.engagement.controllers:ControllerSettings",
+        ),
+        Component(
+            "kitchen",
+            "agentfw_plugins.environments.kitchen.controller:KitchenController",
+            "Keeps the kitchen by a simple rule, written in the words of a model",
+            settings="agentfw_plugins.environments.kitchen.controller:KitchenControllerSettings",
         ),
         Component(
             "teacher",
@@ -331,6 +343,7 @@ def agentfw_specs() -> list[NamedSpec]:
             for name, words in _STYLES.items()
         ),
         NamedSpec("gymnasium", str(specs / "gymnasium.toml"), "CartPole, by chance"),
+        NamedSpec("kitchen", str(specs / "kitchen.toml"), "Tutoring with cooking, by a simple rule"),
         NamedSpec("any", str(specs / "any.toml"), "Any other environment, by its own demonstration"),
         NamedSpec("train-any", str(specs / "train_any.toml"), "agentfw train: the small model, by GRPO on an adapter"),
     ]

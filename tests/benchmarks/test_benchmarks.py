@@ -43,12 +43,18 @@ def test_the_overhead_of_a_turn_is_measured(capsys: pytest.CaptureFixture[str]) 
 
 def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> None:
     inbox = load("inbox_interfaces")
-    result = inbox.main(["--episodes", "8", "--json"])
+    result = inbox.main(["--seeds", "4", "--jobs", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
-    means = {row["interface"]: row["balanced"]["mean"] for row in result["interfaces"]}
-    assert means["step_loop"] < means["polling:15"] < means["event_driven"]
-    inbox.main(["--episodes", "4"])
-    assert len(capsys.readouterr().out.splitlines()) == 7
+    balanced = {
+        (row["decomposition"], row["interface"]): row["balanced"]["mean"] for row in result["rows"] if "balanced" in row
+    }
+    for decomposition in ("milestones", "single"):
+        loop, polling, events = (
+            balanced[decomposition, interface] for interface in ("step_loop", "polling:15", "event_driven")
+        )
+        assert loop < polling < events
+    inbox.main(["--seeds", "1", "--jobs", "1"])
+    assert "(+2.293)" in capsys.readouterr().out
 
 
 def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -134,6 +140,17 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     tree, trl = result["results"][0]["sides"]
     assert tree["gradient_norm"] == pytest.approx(trl["gradient_norm"], rel=1e-3)
     assert tree["computed"] < trl["computed"]
+
+
+def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small = ["--variant", "one", "--structures", "1", "--jobs", "1"]
+    result = load("kitchen_table").main([*small, "--pictures", str(tmp_path), "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    means = {row["player"]: row["utility"]["mean"] for row in result["tables"][0]["rows"] if not row["family"]}
+    assert means["step_loop"] < means["event_driven"]
+    assert (tmp_path / "kitchen-one.svg").exists()
+    load("kitchen_table").main(small)
+    assert "the paper's order" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])

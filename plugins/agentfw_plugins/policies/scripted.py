@@ -30,6 +30,8 @@ __all__ = ["ScriptedPolicy", "ScriptedSettings"]
 
 Rule = Callable[[Moment], Iterable[Intervention | str]]
 
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
 
 class ScriptedSettings(Settings):
     rule: str = Field(
@@ -78,7 +80,7 @@ class ScriptedPolicy(Policy):
 
 
 def _spoken(call: Intervention) -> str:
-    return json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
+    return _JSON.encode({"name": call.name, "arguments": dict(call.arguments)})
 
 
 def _load(path: str) -> Rule:
