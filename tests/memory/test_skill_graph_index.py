@@ -56,7 +56,7 @@ def test_both_indexes_find_the_same_after_any_changes(
     allowed = sorted(set(kept) - hidden)
     best = sorted(allowed, key=lambda number: -float(kept[number] @ query))[:5]
     for index in (exact, lists):
-        found, likeness = index.search(query, 5, Visible.of(allowed))
+        found, likeness = index.search(query, 5, Visible(allowed))
         assert found.tolist() == best
         assert likeness.tolist() == pytest.approx([float(kept[number] @ query) for number in best], abs=1e-5)
         everyone, _ = index.search(query, 99, None)
@@ -71,18 +71,10 @@ def test_what_may_be_found_is_counted_before_the_best_are_chosen() -> None:
     lists = ListIndex.trained(rows, 3000, probed=0.05, seed=7)
     lists.put(np.arange(3000), rows)
     for wanted in ([5], range(20), range(0, 3000, 2), range(0, 3000, 40)):
-        visible = Visible.of(wanted)
+        visible = Visible(wanted)
         found, _ = lists.search(rows[1], 10, visible)
-        assert len(found) == min(10, visible.count)
+        assert len(found) == min(10, len(visible))
         assert set(found.tolist()) <= set(wanted)
-
-
-def test_visible_numbers_can_be_added_to() -> None:
-    some = Visible.of([1, 9]).and_also(np.array([70, 3]))
-    assert np.flatnonzero(some.mask).tolist() == [1, 3, 9, 70]
-    assert np.flatnonzero(np.unpackbits(some.bits, bitorder="little")).tolist() == [1, 3, 9, 70]
-    assert some.count == 4
-    assert some.among(np.array([0, 1, 70, 500])).tolist() == [False, True, True, False]
 
 
 def churn(graph: SkillGraph, generator: random.Random, turns: int) -> None:
@@ -99,12 +91,17 @@ def churn(graph: SkillGraph, generator: random.Random, turns: int) -> None:
 
 
 def same_as_store(graph: SkillGraph) -> bool:
+    """Each skill is on its own shelf with its own vector, and nothing else is there."""
     graph._recaller.catch_up()
-    index = graph._recaller.view.index
-    kept = {n: v for rows in graph._store.live() for n, v in zip(rows.numbers.tolist(), rows.vectors, strict=True)}
-    numbers = np.array(sorted(kept), np.int64)
-    return sorted(index.numbers().tolist()) == sorted(kept) and np.array_equal(
-        index.vectors(numbers), np.stack([kept[number] for number in numbers.tolist()])
+    indexes = graph._recaller.view.shelves.indexes
+    kept: dict[str, dict[int, np.ndarray]] = {"private": {}, "shared": {}}
+    for rows in graph._store.live():
+        for number, shared, vector in zip(rows.numbers.tolist(), rows.shared.tolist(), rows.vectors, strict=True):
+            kept["shared" if shared else "private"][number] = vector
+    return all(
+        sorted(indexes[shelf].numbers().tolist()) == sorted(rows)
+        and all(np.array_equal(indexes[shelf].vectors(np.array([number]))[0], row) for number, row in rows.items())
+        for shelf, rows in kept.items()
     )
 
 
@@ -115,16 +112,17 @@ def test_the_index_is_what_the_store_holds_also_after_others_wrote_and_after_it_
         SkillGraph.open(path, tenant="t", settings=SMALL) as other,
     ):
         churn(one, generator, 60)
-        assert isinstance(one._recaller.view.index, ExactIndex)
         assert same_as_store(other)
-        assert isinstance(other._recaller.view.index, ListIndex)
+        kinds = {shelf: type(index) for shelf, index in other._recaller.view.shelves.indexes.items()}
+        assert kinds == {"private": ListIndex, "shared": ExactIndex}
         other.prepare()
         one.add_skill(owner="cleo", text="after it was saved")
         one.update_skill("s2", text="changed after it was saved")
+        one.update_skill("s4", visibility="shared")
         one.retire_skill("s3")
     with SkillGraph.open(path, tenant="t", settings=SMALL) as again:
         assert same_as_store(again)
-        assert again._recaller.view._index_counter > 0  # it came from the file
+        assert again._recaller.view._saved_at > 0  # it came from the file
 
 
 @pytest.mark.parametrize("spoil", ["cut", "flipped", "foreign", "newer", "other dimensions"])
@@ -157,7 +155,7 @@ def test_a_saved_index_that_does_not_fit_is_not_used(tmp_path: Path, spoil: str)
         index.write_bytes(next((tmp_path / "other").glob("*.index")).read_bytes())
     with SkillGraph.open(path, tenant="t", settings=SMALL) as graph:
         assert same_as_store(graph)
-        assert graph._recaller.view._index_counter == 0
+        assert graph._recaller.view._saved_at == 0
 
 
 def test_a_graph_grows_from_one_kind_of_index_into_the_other_without_a_difference(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ numbers that may be found, and finds the best of those.
     >>> index.put(np.array([3, 8]), np.array([[1.0, 0.0], [0.6, 0.8]], np.float32))
     >>> index.search(np.array([1.0, 0.0], np.float32), 1, None)[0].tolist()
     [3]
-    >>> index.search(np.array([1.0, 0.0], np.float32), 1, Visible.of([8]))[0].tolist()
+    >>> index.search(np.array([1.0, 0.0], np.float32), 1, Visible([8]))[0].tolist()
     [8]
 
 All vectors are of unit length, so likeness is their product. Both kinds give vectors back by number, so that none has
@@ -20,7 +20,6 @@ import importlib.util
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +33,7 @@ __all__ = [
     "ListIndex",
     "VectorIndex",
     "Visible",
+    "best",
     "faiss_installed",
     "faiss_library",
     "grown",
@@ -48,45 +48,34 @@ TRAINING_POINTS = 40
 TRAINING_ROUNDS = 6
 
 
-@dataclass(frozen=True, slots=True)
 class Visible:
-    """The numbers that may be found."""
+    """The numbers that may be found, in rising order."""
 
-    mask: Bools
-    """By number; what is beyond its end may not be found."""
-    bits: NDArray[np.uint8]
-    count: int
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self.numbers = np.sort(np.fromiter(numbers, np.int64))
 
-    @classmethod
-    def of(cls, numbers: Iterable[int] | Integers) -> Visible:
-        nothing = cls(np.zeros(0, np.bool_), np.zeros(0, np.uint8), 0)
-        return nothing.and_also(np.fromiter(numbers, np.int64))
+    def __len__(self) -> int:
+        return len(self.numbers)
 
-    @classmethod
-    def masked(cls, mask: Bools) -> Visible:
-        return cls(mask, np.packbits(mask, bitorder="little"), int(np.count_nonzero(mask)))
-
-    def and_also(self, numbers: Integers) -> Visible:
-        """These numbers too, none of which may be found yet."""
-        top = int(numbers.max()) + 1 if len(numbers) else 0
-        mask, bits = (
-            np.zeros(max(top, len(self.mask)), np.bool_),
-            np.zeros(max(top, 8 * len(self.bits)) // 8 + 1, np.uint8),
-        )
-        mask[: len(self.mask)], bits[: len(self.bits)] = self.mask, self.bits
-        mask[numbers] = True
-        np.bitwise_or.at(bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
-        return Visible(mask, bits, self.count + len(numbers))
+    @property
+    def mask(self) -> Bools:
+        """By number; what is beyond its end may not be found."""
+        mask = np.zeros(int(self.numbers[-1]) + 1 if len(self.numbers) else 0, np.bool_)
+        mask[self.numbers] = True
+        return mask
 
     def among(self, numbers: Integers) -> Bools:
         """Which of these may be found."""
-        known = numbers < len(self.mask)
-        known[known] = self.mask[numbers[known]]
+        mask = self.mask
+        known = numbers < len(mask)
+        known[known] = mask[numbers[known]]
         return known
 
 
 class VectorIndex(Protocol):
     """Vectors by number."""
+
+    dimensions: int
 
     def __len__(self) -> int: ...
 
@@ -113,6 +102,7 @@ class ExactIndex:
     """Every vector is looked at: one product of a matrix and a vector."""
 
     def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
         self._matrix = np.zeros((16, dimensions), np.float32)
         self._numbers = np.zeros(16, np.int64)
         self._count = 0
@@ -154,15 +144,13 @@ class ExactIndex:
 
     def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
         count, numbers = self._count, self.numbers()
-        if visible is not None and 4 * visible.count < count:
-            slots = np.flatnonzero(visible.among(numbers))
-            numbers, likeness = numbers[slots], products(self._matrix[slots], query)
-        else:
-            likeness = products(self._matrix[:count], query)
-            if visible is not None:
-                hidden = ~visible.among(numbers)
-                likeness[hidden] = -np.inf
-        return _best(numbers, likeness, k)
+        if visible is not None and 4 * len(visible) < count:
+            return _among(self, query, k, visible)
+        likeness = products(self._matrix[:count], query)
+        if visible is not None:
+            hidden = ~visible.among(numbers)
+            likeness[hidden] = -np.inf
+        return best(numbers, likeness, k)
 
 
 class ListIndex:
@@ -173,6 +161,7 @@ class ListIndex:
 
     def __init__(self, index: Any, probed: float, trained_for: int) -> None:
         self.faiss: Any = index
+        self.dimensions = int(index.d)
         self.trained_for = trained_for
         self.probes = max(1, round(probed * index.nlist))
         self._here = np.zeros(0, np.bool_)
@@ -235,12 +224,10 @@ class ListIndex:
         return found
 
     def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
-        if visible is not None and 4 * visible.count * self.faiss.nlist < self.probes * len(self):
-            numbers = np.flatnonzero(visible.mask)
-            numbers = numbers[self.has(numbers)]
-            return _best(numbers, products(self.vectors(numbers), query), k) if len(numbers) else (numbers, query[:0])
+        if visible is not None and 4 * len(visible) * self.faiss.nlist < self.probes * len(self):
+            return _among(self, query, k, visible)
         found = self._searched(query, k, visible, self.probes)
-        wanted = min(k, len(self) if visible is None else visible.count)
+        wanted = min(k, len(self) if visible is None else len(visible))
         return found if len(found[0]) >= wanted else self._searched(query, k, visible, self.faiss.nlist)
 
     def _mark(self, numbers: Integers) -> None:
@@ -253,7 +240,8 @@ class ListIndex:
     ) -> tuple[Integers, Float32Array]:
         faiss = faiss_library()
 
-        chosen = None if visible is None else faiss.IDSelectorBitmap(visible.bits)
+        bits = None if visible is None else np.packbits(visible.mask, bitorder="little")
+        chosen = None if bits is None else faiss.IDSelectorBitmap(bits)
         parameters = faiss.SearchParametersIVF(sel=chosen, nprobe=probes)
         with one_thread():
             likeness, numbers = self.faiss.search(query[np.newaxis], k, params=parameters)
@@ -293,7 +281,13 @@ def products(matrix: Float32Array, vector: Float32Array) -> Float32Array:
     return found
 
 
-def _best(numbers: Integers, likeness: Float32Array, k: int) -> tuple[Integers, Float32Array]:
+def _among(index: VectorIndex, query: Float32Array, k: int, visible: Visible) -> tuple[Integers, Float32Array]:
+    """Look at each of the few that may be found."""
+    numbers = visible.numbers[index.has(visible.numbers)]
+    return best(numbers, products(index.vectors(numbers), query), k)
+
+
+def best(numbers: Integers, likeness: Float32Array, k: int) -> tuple[Integers, Float32Array]:
     """The k most alike, the smaller number first among equals."""
     if len(numbers) > k:
         # All that are as like as the last of them: which of these comes in mustn't be a matter of chance.

@@ -25,11 +25,11 @@ CHECKSUM = 32
 BLOCK = 1 << 20
 
 
-def save_index(index: ListIndex, counter: int, store: Store) -> bool:
+def save_index(index: ListIndex, shelf: str, counter: int, store: Store) -> bool:
     """Keep an index as it was at a change; False where there is no place for it, or it's out of date already."""
     faiss = faiss_library()
 
-    path = store.index_path
+    path = _path(store, shelf)
     if path is None:
         return False
     head = {"format": FORMAT, "store": store.identity, "counter": counter, "trained_for": index.trained_for}
@@ -59,9 +59,9 @@ def save_index(index: ListIndex, counter: int, store: Store) -> bool:
     return True
 
 
-def load_index(store: Store, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
+def load_index(store: Store, shelf: str, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
     """The index and the change that it was saved at; None where there is none that fits."""
-    path = store.index_path
+    path = _path(store, shelf)
     if path is None or not path.exists():
         return None
     faiss = faiss_library()
@@ -79,17 +79,21 @@ def load_index(store: Store, *, dimensions: int, probed: float) -> tuple[ListInd
 
 
 def remove_index(store: Store) -> int:
-    """Take the file away, with what others have begun to write of it; how many files that were."""
+    """Take the files away, with what others have begun to write of them; how many files that were."""
     path = store.index_path
     if path is None:
         return 0
-    files = [path, *path.parent.glob(f"{path.name}.*.partial")]
     gone = 0
-    for file in files:
+    for file in [file for file in path.parent.iterdir() if file.name.startswith(f"{path.stem}-")]:
         with contextlib.suppress(FileNotFoundError):
             file.unlink()
             gone += 1
     return gone
+
+
+def _path(store: Store, shelf: str) -> Path | None:
+    path = store.index_path
+    return None if path is None else path.with_name(f"{path.stem}-{shelf}{path.suffix}")
 
 
 def _whole(path: Path) -> bool:

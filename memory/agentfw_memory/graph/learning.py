@@ -136,7 +136,7 @@ class Learner:
         added: dict[int, Float32Array] = {}
         merged: list[int] = []
         for draft, vector in zip(drafts, vectors, strict=True):
-            likely, likeness = view.likest(vector, 1, members) if len(members) else (members, np.zeros(0))
+            likely, likeness = view.shelves.among(vector, 1, members) if len(members) else (members, np.zeros(0))
             among = np.array([vector @ row for row in added.values()])
             if len(likely) and likeness[0] > self._settings.merge_above:
                 stands = int(likely[0])
@@ -177,14 +177,12 @@ class Learner:
         store, view = self._store, self._recaller.view
         others = {skill for scenario in scenarios for skill in store.skills_of(scenario)} - set(added)
         known = np.array(sorted(skill for skill in others if skill < len(view.live) and view.live[skill]), np.int64)
-        seen = view.visible_to(user)
-        if seen is not None:
-            known = known[seen.among(known)]
+        known = known[view.seen_by(user, known)]
         texts = store.texts(list(added))
         pairs = [pair for pair in itertools.combinations(added, 2) if contradict(texts[pair[0]], texts[pair[1]])]
         for skill, vector in added.items():
             if len(known):
-                near, _ = view.likest(vector, COMPARED, known)
+                near, _ = view.shelves.among(vector, COMPARED, known)
                 against = store.texts(near.tolist())
                 pairs += [(other, skill) for other, text in against.items() if contradict(texts[skill], text)]
         return self._relate(change, "CONFLICTS", pairs)
@@ -208,7 +206,7 @@ class Learner:
         if over <= 0 or not len(old):
             return []
         cut = trim(
-            view.index.vectors(old),
+            view.vectors(old),
             (view.rewards[old] / np.maximum(view.uses[old], 1)).tolist(),
             view.uses[old].tolist(),
             cap=max(0, len(old) - over),

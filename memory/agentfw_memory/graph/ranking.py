@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .index import Integers, Visible, products
+from .index import Integers, products
 from .membership import Membership
 from .settings import GraphSettings
 from .store import Float32Array
@@ -48,8 +48,8 @@ class Ranked:
 class Likeness(Protocol):
     """How like a query skills are."""
 
-    def best(self, k: int, visible: Visible | None) -> Integers:
-        """The k skills most like the query."""
+    def best(self, k: int) -> Integers:
+        """The k skills most like the query, of those that the user may see."""
 
     def of(self, numbers: Integers, vectors: Float32Array) -> Floats: ...
 
@@ -57,11 +57,11 @@ class Likeness(Protocol):
 class VectorLikeness:
     """By the product of vectors."""
 
-    def __init__(self, view: View, query: Float32Array) -> None:
-        self._view, self._query = view, query
+    def __init__(self, view: View, query: Float32Array, user: int | None) -> None:
+        self._view, self._query, self._user = view, query, user
 
-    def best(self, k: int, visible: Visible | None) -> Integers:
-        return self._view.index.search(self._query, k, visible)[0]
+    def best(self, k: int) -> Integers:
+        return self._view.shelves.search(self._query, k, self._view.private_to(self._user))[0]
 
     def of(self, numbers: Integers, vectors: Float32Array) -> Floats:
         return products(vectors, self._query)
@@ -70,10 +70,10 @@ class VectorLikeness:
 class WordLikeness:
     """By the words in common."""
 
-    def __init__(self, words: Words[int], query: str, visible: Visible | None) -> None:
-        self._scores = words.scores(query, None if visible is None else _Allowed(visible))
+    def __init__(self, words: Words[int], query: str, view: View, user: int | None) -> None:
+        self._scores = words.scores(query, _Allowed(view, user))
 
-    def best(self, k: int, visible: Visible | None) -> Integers:
+    def best(self, k: int) -> Integers:
         order = sorted(self._scores, key=lambda number: (-self._scores[number], number))
         return np.array(order[:k], np.int64)
 
@@ -85,13 +85,12 @@ def rank(
     view: View, membership: Membership | None, likeness: Likeness, settings: GraphSettings, *, user: int | None, k: int
 ) -> list[Ranked]:
     """The k skills of the highest score, the highest first."""
-    visible = view.visible_to(user)
     wanted = max(settings.candidates, k) if settings.candidates else 0
-    candidates = likeness.best(wanted, visible) if wanted else np.zeros(0, np.int64)
+    candidates = likeness.best(wanted) if wanted else np.zeros(0, np.int64)
     if not len(candidates):
         return []
     pool = _with_siblings(view, candidates, user) if settings.siblings else candidates
-    vectors = view.index.vectors(pool)
+    vectors = view.vectors(pool)
     by_query = likeness.of(pool, vectors)
     person = view.user_vector(user) if user is not None else None
     by_user = np.zeros(len(pool)) if person is None else products(vectors, person)
@@ -169,10 +168,10 @@ def _chosen(
 
 
 class _Allowed:
-    """What is visible, as something that a number may be in."""
+    """What a user may see, as something that a number may be in."""
 
-    def __init__(self, visible: Visible) -> None:
-        self._mask = visible.mask
+    def __init__(self, view: View, user: int | None) -> None:
+        self._view, self._user = view, user
 
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and number < len(self._mask) and bool(self._mask[number])
+        return isinstance(number, int) and bool(self._view.seen_by(self._user, np.array(number)))

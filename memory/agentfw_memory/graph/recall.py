@@ -18,6 +18,7 @@ from .membership import Membership
 from .ranking import Likeness, Ranked, VectorLikeness, WordLikeness, rank
 from .records import Hit, Skill, Why
 from .settings import GraphSettings
+from .shelves import SHELVES
 from .store import EmbedderRecord, Float32Array, Store
 from .view import View
 from .words import Words
@@ -42,7 +43,7 @@ class Recaller:
         self.view = View(store, settings, embedder.dimensions)
         self.membership: Membership | None = None
         self._words: Words[int] | None = Words() if settings.query_similarity == "words" else None
-        self._saved_size = 0
+        self._saved_sizes: dict[str, int] = {}
         self._seen: dict[int, Skill] = {}
 
     def embed(self, texts: list[str]) -> Float32Array:
@@ -101,12 +102,11 @@ class Recaller:
         self.catch_up()
         if self.membership is not None:
             self.membership.save()
-        index = self.view.index
-        # What was saved a while ago is good too: the next process takes what came after.
-        if not isinstance(index, ListIndex) or abs(len(index) - self._saved_size) <= RESAVED * len(index):
-            return
-        if save_index(index, self.view.counter, self._store):
-            self._saved_size = len(index)
+        for shelf, index in self.view.shelves.indexes.items():
+            # What was saved a while ago is good too: the next process takes what came after.
+            grown = abs(len(index) - self._saved_sizes.get(shelf, 0)) > RESAVED * len(index)
+            if isinstance(index, ListIndex) and grown and save_index(index, shelf, self.view.counter, self._store):
+                self._saved_sizes[shelf] = len(index)
 
     def prepare(self) -> None:
         """Everything that may take long: loading, and a full pass over the communities."""
@@ -129,12 +129,11 @@ class Recaller:
     # Within
 
     def _begin(self) -> None:
-        found = None
-        if self._store.index_path is not None and faiss_installed():
-            found = load_index(self._store, dimensions=self._embedder.dimensions, probed=self._settings.probed)
-        if found is not None:
-            self.view.begin_with(*found)
-            self._saved_size = len(found[0])
+        for shelf in SHELVES if faiss_installed() else ():
+            found = load_index(self._store, shelf, dimensions=self._embedder.dimensions, probed=self._settings.probed)
+            if found is not None:
+                self.view.begin_with(shelf, *found)
+                self._saved_sizes[shelf] = len(found[0])
 
     def _skills(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         """These skills, as far as they are there for this reader."""
@@ -149,8 +148,8 @@ class Recaller:
 
     def _likeness(self, query: str, reader: int | None) -> Likeness:
         if self._words is not None:
-            return WordLikeness(self._words, query, self.view.visible_to(reader))
-        return VectorLikeness(self.view, self.embed([query])[0])
+            return WordLikeness(self._words, query, self.view, reader)
+        return VectorLikeness(self.view, self.embed([query])[0], reader)
 
 
 def record_of(embedder: Embedder) -> EmbedderRecord:

@@ -4,18 +4,19 @@ The one rule: it is a copy of the store and never more than that. `catch_up` ask
 what others have changed since; nothing is ever written here first.
 
 A skill's number is its place in the arrays. Private skills are known here, with whom they belong to, so that what a
-person may see is decided before anything is searched: `visible_to`.
+person may see is decided before anything is searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .index import TRAINING_POINTS, ExactIndex, Integers, ListIndex, VectorIndex, Visible, faiss_installed, grown
+from .index import Integers, ListIndex, grown
 from .settings import GraphSettings
+from .shelves import Shelves
 from .store import Float32Array, LiveRows, Store
 
 __all__ = ["View"]
@@ -25,10 +26,10 @@ class View:
     """One tenant, as of one change."""
 
     def __init__(self, store: Store, settings: GraphSettings, dimensions: int) -> None:
-        self._store, self._settings, self._dimensions = store, settings, dimensions
+        self._store, self._settings = store, settings
         self.counter = 0
-        self._index_counter = 0
-        self.index: VectorIndex = ExactIndex(dimensions)
+        self.shelves = Shelves(dimensions, settings)
+        self._saved_at = 0
         self.owner = np.zeros(1024, np.int64)
         self.live = np.zeros(1024, np.bool_)
         self.shared = np.zeros(1024, np.bool_)
@@ -40,20 +41,19 @@ class View:
         """What a skill works well with."""
         self.rivals: dict[int, set[int]] = {}
         """What a skill contradicts."""
-        self._shared_count = 0
         self._private: dict[int, set[int]] = {}
         self._users: dict[int, Float32Array | None] = {}
         self._sums: dict[int, NDArray[np.float64]] = {}
         self._siblings: dict[tuple[int, bool], Integers] = {}
-        self._shared: Visible | None = None
 
     def __len__(self) -> int:
         """How many skills are valid."""
-        return len(self.index)
+        return len(self.shelves)
 
-    def begin_with(self, index: ListIndex, counter: int) -> None:
+    def begin_with(self, shelf: str, index: ListIndex, counter: int) -> None:
         """Take an index as it was at a change, so that the first `catch_up` needn't build one."""
-        self.index, self._index_counter = index, counter
+        self.shelves.take_over(shelf, index)
+        self._saved_at = min(counter, self._saved_at or counter)
 
     def catch_up(self, counter: int) -> list[int]:
         """Take what has changed in the store up to this change; the skills that are new, changed or gone.
@@ -68,24 +68,26 @@ class View:
         for rows in self._store.live(self.counter):
             self._take(rows)
             touched += rows.numbers.tolist()
-        if not self.counter:
-            self._finish_index()
+        if self._saved_at and not self.counter:
+            self._finish_shelves()
         self._relate(touched if self.counter else None)
         for user in self._store.profiles_changed(self.counter):
             self._users.pop(user, None)
-        self._shared = None
         self.counter = counter
-        self._choose_index()
+        self.shelves.settle()
         return [*gone, *touched]
 
-    def visible_to(self, user: int | None) -> Visible | None:
-        """The skills that a user may find: what is shared, and their own. None where that is every skill."""
-        own: set[int] = set() if user is None else self._private.get(user, set())
-        if self._shared_count + len(own) == len(self):
-            return None
-        if self._shared is None:
-            self._shared = Visible.masked(self.live & self.shared)
-        return self._shared.and_also(np.fromiter(own, np.int64, len(own)))
+    def private_to(self, user: int | None) -> Collection[int]:
+        """What a user keeps to themselves; beside that they may find what is shared."""
+        return self._private.get(user, ()) if user is not None else ()
+
+    def seen_by(self, user: int | None, numbers: Integers) -> NDArray[np.bool_]:
+        """Which of these skills a user may see."""
+        theirs: NDArray[np.bool_] = self.owner[numbers] == (-1 if user is None else user)
+        return self.shared[numbers] | theirs
+
+    def vectors(self, numbers: Integers) -> Float32Array:
+        return self.shelves.vectors(numbers, self.shared[numbers])
 
     def user_vector(self, user: int) -> Float32Array | None:
         """What a user is like: their profile, or else the mean of their skills. None without either."""
@@ -94,7 +96,7 @@ class View:
             if vector is None and self.members.get(user):
                 if user not in self._sums:
                     own = np.fromiter(self.members[user], np.int64)
-                    self._sums[user] = self.index.vectors(np.sort(own)).sum(0, dtype=np.float64)
+                    self._sums[user] = self.vectors(np.sort(own)).sum(0, dtype=np.float64)
                 total = self._sums[user]
                 vector = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
             self._users[user] = vector
@@ -108,10 +110,6 @@ class View:
             self._siblings[key] = self._first(own if owner == reader else own[self.shared[own]])
         return self._siblings[key]
 
-    def likest(self, vector: Float32Array, k: int, numbers: Integers) -> tuple[Integers, Float32Array]:
-        """Of these skills, the k most like a vector, and how like."""
-        return self.index.search(vector, k, Visible.of(numbers))
-
     # Within
 
     def _take(self, rows: LiveRows) -> None:
@@ -121,13 +119,14 @@ class View:
         changed = ~known
         if known.any():
             old = numbers[known]
-            before = self.index.vectors(old)
-            changed[known] = (before != rows.vectors[known]).any(1)
+            before = self.vectors(old)
+            moved = self.shared[old] != rows.shared[known]
+            changed[known] = moved | (before != rows.vectors[known]).any(1)
             self._unsort(old)
             self._sum(old, -before)
         if not self.counter:
-            changed = ~self.index.has(numbers)
-        self.index.put(numbers[changed], rows.vectors[changed])
+            changed = ~self.shelves.has(numbers, rows.shared)
+        self.shelves.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.uses[numbers], self.rewards[numbers] = rows.uses, rows.rewards
         self._sort(numbers)
@@ -144,8 +143,8 @@ class View:
         if not len(numbers):
             return
         self._unsort(numbers)
-        self._sum(numbers, -self.index.vectors(numbers))
-        self.index.remove(numbers.tolist())
+        self._sum(numbers, -self.vectors(numbers))
+        self.shelves.remove(numbers.tolist())
         self.live[numbers] = False
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
             self.members[owner].discard(number)
@@ -158,17 +157,13 @@ class View:
         self._part(numbers.tolist())
 
     def _sort(self, numbers: Integers) -> None:
-        """Sort skills by who may see them; what is shared is only counted."""
-        shared = self.shared[numbers]
-        self._shared_count += int(np.count_nonzero(shared))
-        hidden = numbers[~shared]
+        """Note whose the private ones are."""
+        hidden = numbers[~self.shared[numbers]]
         for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
             self._private.setdefault(owner, set()).add(number)
 
     def _unsort(self, numbers: Integers) -> None:
-        shared = self.shared[numbers]
-        self._shared_count -= int(np.count_nonzero(shared))
-        hidden = numbers[~shared]
+        hidden = numbers[~self.shared[numbers]]
         for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
             self._private[owner].discard(number)
 
@@ -214,33 +209,12 @@ class View:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.uses, self.rewards = grown(self.uses, needed), grown(self.rewards, needed)
 
-    def _finish_index(self) -> None:
-        """Bring an index that was taken over from a file to the present."""
-        if self._index_counter:
-            self.index.remove(np.setdiff1d(self.index.numbers(), np.flatnonzero(self.live)).tolist())
-            for rows in self._store.live(self._index_counter):
-                # What came while this was being read is the next time's business.
-                here = np.isin(rows.numbers, np.flatnonzero(self.live))
-                self.index.put(rows.numbers[here], rows.vectors[here])
-
-    def _choose_index(self) -> None:
-        """Go over to lists where there are too many vectors to look at each; make new lists when those are too few."""
-        count, index = len(self.index), self.index
-        if count <= self._settings.exact_up_to or not faiss_installed():
-            return
-        if isinstance(index, ListIndex) and count <= 4 * index.trained_for:
-            return
-        self.index = self._in_lists(count)
-
-    def _in_lists(self, count: int) -> ListIndex:
-        """The same vectors in lists."""
-        settings, old = self._settings, self.index
-        numbers = np.flatnonzero(self.live)
-        generator = np.random.default_rng(settings.seed)
-        wanted = min(count, TRAINING_POINTS * ListIndex.lists(count))
-        sample = np.sort(generator.choice(numbers, wanted, replace=False))
-        new = ListIndex.trained(old.vectors(sample), count, probed=settings.probed, seed=settings.seed)
-        for start in range(0, len(numbers), 50_000):
-            part = numbers[start : start + 50_000]
-            new.put(part, old.vectors(part))
-        return new
+    def _finish_shelves(self) -> None:
+        """Bring indexes that were taken over from files to the present."""
+        live = np.flatnonzero(self.live)
+        self.shelves.keep_only(live[~self.shared[live]], live[self.shared[live]])
+        for rows in self._store.live(self._saved_at):
+            # What came while this was being read is the next time's business.
+            here = np.isin(rows.numbers, live)
+            numbers = rows.numbers[here]
+            self.shelves.put(numbers, rows.vectors[here], self.shared[numbers])
