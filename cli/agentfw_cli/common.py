@@ -10,7 +10,7 @@ The one rule: an option has one meaning, so it is written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +28,7 @@ __all__ = [
     "figure_row",
     "host_options",
     "json_option",
+    "load_command",
     "load_host",
     "name_of",
     "note_problems",
@@ -82,6 +83,31 @@ def check_allowed(entry: EntryPoint) -> None:
     for record in host.plugins:
         if record.state in ("blocked", "refused"):
             raise record.failure()
+
+
+def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
+    """What a plugin offers as a command; it is left out where its plugin is."""
+    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError
+    from agentfw.host.plugin_record import describe
+
+    entry = offers[0]
+    if len(offers) > 1:
+        titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
+        raise DuplicateComponentError(
+            f"{what} is offered twice: by {titles}", mend=f"pip uninstall {entry.distribution}"
+        )
+    check_allowed(entry)
+    text = f"{what} of {entry.distribution} {entry.version}"
+    mend = f"pip install --upgrade {entry.distribution}, or pip uninstall {entry.distribution}"
+    try:
+        command = entry.load()
+    except AgentfwError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{text} can't be loaded: {describe(error)}", mend=mend) from error
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{text} is no click command but {type(command).__name__}", mend=mend)
+    return command
 
 
 def runs_folder(given: Path | None) -> Path:

@@ -1,16 +1,18 @@
 """`agentfw compare`: runs side by side, each figure with its interval, and the difference episode by episode.
 
-The one rule: what is compared is on disk; a spec is run first, and stays.
+The one rule: what is compared is on disk; a spec is run first, and stays. `interfaces` as the first word is a command
+of its own (compare_interfaces.py); no run and no spec has that name.
 
     agentfw compare 7f3a last
     agentfw compare last quick.toml --figure balanced
+    agentfw compare interfaces inbox
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +27,22 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 
-@click.command()
+class _Compare(click.Command):
+    """The command itself, or the one that its first word names."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args[:1] != ["interfaces"]:
+            return super().make_context(info_name, args, parent, **extra)
+        from agentfw_cli.compare_interfaces import compare_interfaces
+
+        return compare_interfaces.make_context(f"{info_name} interfaces", args[1:], parent, **extra)
+
+
+@click.command(
+    cls=_Compare, epilog="agentfw compare interfaces ENVIRONMENT puts interfaces side by side; --help says more."
+)
 @click.argument("which", metavar="RUN|SPEC...", nargs=-1, required=True)
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 @runs_option

@@ -52,9 +52,13 @@ def watch(run: Run, out: Out) -> Iterator[Watcher]:
 
 def _title(run: Run, total: int) -> str:
     spec = run.spec
-    parts = [spec.environment.name, "1 episode" if total == 1 else f"{total} episodes", f"policy {spec.policy.name}"]
+    episodes = "1 episode" if total == 1 else f"{total} episodes"
+    scene = str(run.folder.about.get("scene", ""))
+    parts = [spec.environment.name, scene or episodes, f"policy {spec.policy.name}"]
     parts += [f"memory {memory.name}" for memory in spec.memories]
-    return "   ".join([*parts, spec.interface.replace("_", " "), f"seed {spec.seed}"])
+    # Whoever says what is played has rounds or something like them: there the interface makes no difference.
+    parts += [] if scene else [spec.interface.replace("_", " ")]
+    return "   ".join([*parts, f"seed {spec.seed}"])
 
 
 class _Progress(Watcher):

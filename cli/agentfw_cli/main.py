@@ -55,7 +55,11 @@ class _Commands(click.Group):
             assert isinstance(command, click.Command)
             return command
         offers = _from_plugins().get(name)
-        return _load(name, offers) if offers else None
+        if not offers:
+            return None
+        from agentfw_cli.common import load_command
+
+        return load_command(f'the command "{name}"', offers)
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         try:
@@ -90,32 +94,6 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
     return found
 
 
-def _load(name: str, offers: list[EntryPoint]) -> click.Command:
-    """A plugin's command; it is left out where its plugin is."""
-    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError
-    from agentfw.host.plugin_record import describe
-    from agentfw_cli.common import check_allowed
-
-    entry = offers[0]
-    if len(offers) > 1:
-        titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
-        raise DuplicateComponentError(
-            f'the command "{name}" is offered twice: by {titles}', mend=f"pip uninstall {entry.distribution}"
-        )
-    check_allowed(entry)
-    text = f'the command "{name}" of {entry.distribution} {entry.version}'
-    mend = f"pip install --upgrade {entry.distribution}, or pip uninstall {entry.distribution}"
-    try:
-        command = entry.load()
-    except AgentfwError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginError(f"{text} can't be loaded: {describe(error)}", mend=mend) from error
-    if not isinstance(command, click.Command):
-        raise PluginError(f"{text} is no click command but {type(command).__name__}", mend=mend)
-    return command
-
-
 def _version(context: click.Context, option: click.Parameter, given: bool) -> None:
     if given:
         from agentfw import __version__
@@ -144,6 +122,8 @@ def main(arguments: list[str] | None = None) -> None:
     Exit codes: 0 done, 1 the run failed, 2 usage or settings, 3 a plugin failed, 130 interrupted, 143 terminated.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(_guarded(arguments, debug="--debug" in arguments))
 
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.metadata import EntryPoint, entry_points
 from agentfw_cli.common import (
     figure_row,
     host_options,
     json_option,
+    load_command,
     load_host,
     name_of,
     note_problems,
@@ -35,15 +37,56 @@ if TYPE_CHECKING:
     from agentfw.host import Host
     from agentfw.runs.run import Run
     from agentfw.runs.summary import Summary
+    from agentfw.statistics import Interval
 
-__all__ = ["execute", "play", "run"]
+__all__ = ["execute", "play", "run", "start_values", "with_options"]
 
 _LISTS = ("memories", "tools", "rewards", "trackers")
 _ENOUGH = 8
 """From so many episodes or rounds on, the quarters of a run are told: fewer would be noise."""
 
 
-@click.command()
+class _Run(click.Command):
+    """`run`, and what plugins offer in its place: an option of theirs hands the whole line to their own command.
+
+    They are the entry points of the group `agentfw.run`, called ENVIRONMENT.OPTION, such as `calendar.ics`.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        offers = _offers()
+        for word in args:
+            found = offers.get(word.partition("=")[0])
+            if found:
+                command = load_command(f'the option "{word.partition("=")[0]}" of run', found)
+                asked = [each for each in args if each in ("-h", "--help")]  # also where the option has no value yet
+                return command.make_context(info_name, asked or args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        offers = _offers()
+        if offers:
+            with formatter.section("Ways to run with options of their own (add --help)"):
+                formatter.write_dl(
+                    [
+                        (f"{some[0].name.partition('.')[0]} {option}", f"from {some[0].distribution}")
+                        for option, some in offers.items()
+                    ]
+                )
+
+
+def _offers() -> dict[str, list[EntryPoint]]:
+    """What plugins offer in the place of a run, by its option."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in sorted(entry_points("agentfw.run"), key=lambda entry: entry.name):
+        option = f"--{entry.name.partition('.')[2]}"
+        if option not in {name for parameter in run.params for name in parameter.opts}:
+            found.setdefault(option, []).append(entry)
+    return found
+
+
+@click.command(cls=_Run)
 @click.argument("environment", required=False)
 @click.option("--policy", metavar="NAME", help="Who decides.")
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="What it remembers with; may be repeated.")
@@ -94,13 +137,13 @@ def run(
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    values = _with_options(_start(host, environment, spec), chosen)
+    values = with_options(start_values(host, environment, spec), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     made = Run.create(parse_spec(values, "spec"), host, runs_folder(runs))
     execute(made, host, out)
 
 
-def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+def start_values(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
     """The plain values to begin with: the file that was given, what a plugin ships by this name, or the default.
 
     The default is made for its own environment; any other begins with the spec called "any".
@@ -124,7 +167,7 @@ def _start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
     return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
 
 
-def _with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, over the values of a spec. A list that is given takes the place of the spec's.
 
     A component that is named again keeps the settings that it has there.
@@ -193,6 +236,8 @@ def _terminated_is_interrupted() -> Iterator[list[int]]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         came.append(number)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # under nohup, or in the background of a script
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, interrupt)
@@ -239,19 +284,47 @@ def _tell(made: Run, summary: Summary, out: Out, files: list[Path]) -> None:
         means = [sum(quarter) / len(quarter) for quarter in quarters]
         out.line(title + bars(means, max(1, min(8, room))))
         out.line()
-    figures = summary.to_record()["figures"]
-    rows = [figure_row(name, figures[name]) for name in in_order(figures, headline)]
-    out.table(["", "mean", "95% interval"], rows, right=(1,))
+    if not _beside(made, summary, out):
+        figures = summary.to_record()["figures"]
+        rows = [figure_row(name, figures[name]) for name in in_order(figures, headline)]
+        out.table(["", "mean", "95% interval"], rows, right=(1,))
     out.line()
     out.line(f"{made.folder.path}/   {'   '.join(file.name for file in files)}".rstrip())
     if summary.failures:
         out.note(f"{summary.failures} answers could not be understood; agentfw runs show {made.id} says which")
     where = "" if name_of(made.folder) == made.id else f" --runs {made.folder.path.parent}"
     if course(made.folder.metrics()):
-        out.note(f"next: agentfw runs show last{where}    agentfw plugins list    agentfw run --help")
+        ways = [f"agentfw run {some[0].name.partition('.')[0]} {option} FILE" for option, some in _offers().items()]
+        mine = [way for way in ways if way.split()[2] == made.spec.environment.name]
+        out.note(f"next: {'    '.join([*mine, f'agentfw runs show last{where}', 'agentfw plugins list'])}")
         return
     # Between rounds nothing happens, so the interface makes a difference only where there are none.
     other = "event_driven" if made.spec.interface == "step_loop" else "step_loop"
     again = f"agentfw run {made.spec.environment.name} --interface {other}{where}"
     out.note(f"next: {again} && agentfw compare {made.id.rpartition('-')[2]} last{where}")
     out.note("      agentfw plugins list")
+
+
+def _beside(made: Run, summary: Summary, out: Out) -> bool:
+    """The run in one row, and below it what simple players reach; False where the environment doesn't say how."""
+    from agentfw.runs.summary import beside
+
+    rows = beside(summary, made.folder)
+    columns = {name: title for name, title in made.folder.columns.items() if name in summary.figures}
+    if not columns:
+        return False
+    headline = made.folder.headline
+    cells = [
+        [
+            who,
+            *(f"{figures[name].estimate:.2f}" if name in figures else "" for name in columns),
+            _range(figures[headline]),
+        ]
+        for who, figures in rows
+    ]
+    out.table(["", *columns.values(), f"95% of {headline}"], cells, right=range(1, len(columns) + 1))
+    return True
+
+
+def _range(interval: Interval) -> str:
+    return f"{interval.low:.2f} to {interval.high:.2f}" if interval.count > 1 else ""

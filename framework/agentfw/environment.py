@@ -119,6 +119,8 @@ class Environment:
     headline: str = "utility"
     """What says how well it went: `utility`, or one of the outcome's names. Pictures and tables lead with it."""
     lower_is_better: bool = False
+    columns: Mapping[str, str] = {}
+    """The figures that a run's table is made of, in order, with the heading of each. Without any, it lists them all."""
 
     def begin(self, world: World, task: Task) -> None:
         """Set up the episode that `task` names and schedule the first things that happen."""
@@ -167,6 +169,18 @@ class Environment:
 
         seeds = Seeds(seed).child(split)
         return [Task(index, seeds.integer("task", index), split=split) for index in range(count)]
+
+    def scene(self, tasks: Sequence[Task]) -> str:
+        """What these tasks are, in a few words: a run's first line has them where it else counts episodes."""
+        return ""
+
+    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
+        """What simple players reach in this episode: by name, the figures that an outcome has.
+
+        A run asks for it when all episodes are played, and shows it beside its own figures. It should take
+        milliseconds: nothing that has to be run belongs here.
+        """
+        return {}
 
     def reflex(self, observation: Observation) -> Iterable[Intervention]:
         """What an engine-side reflex would do at once; used by the `reflex` interface only."""

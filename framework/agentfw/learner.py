@@ -47,9 +47,23 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         raise NotImplementedError
 
+    def open(self, folder: Path) -> None:
+        """A training begins or goes on. `folder` is the learner's own; every batch's folder lies below it."""
+
+    def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
+        """What the newest version, or with `base` the model without adapter, thinks of these tokens after this prompt.
+
+        A training compares them with what the policy says: so it is proven which weights are served. A learner that has
+        no tokens gives nothing.
+        """
+        return ()
+
     def state(self) -> dict[str, Any]:
         """What it needs to go on, as JSON values or paths below the run's folder."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Take back what `state` gave; called after `open`."""
+
+    def close(self) -> None:
+        """Let go of memory and processes."""

@@ -12,8 +12,8 @@ stopped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from .episode import Episode
 from .scores import Score
@@ -41,10 +41,30 @@ class Advantage:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Which loss the advantages are meant for, and its settings."""
+    """Which loss the advantages are meant for: one loss with settings, so that algorithms differ in values, not code.
+
+    `clipped` is the policy gradient -min(w r A, w clip(r) A) over tokens, with the ratio r to the policy that sampled;
+    `likelihood` is -A log p, which needs no ratio: demonstrations are learned with it.
+    """
 
     name: str = "clipped"
-    settings: Mapping[str, float | str | bool] = field(default_factory=dict)
+    """`clipped` and `likelihood` are ours; a learner of another plugin may know others, and refuses what it doesn't."""
+    clip_low: float = 0.2
+    """A ratio below 1 - clip_low earns nothing more."""
+    clip_high: float = 0.2
+    """A ratio above 1 + clip_high earns nothing more."""
+    ratio: Literal["token", "sequence"] = "token"
+    """Of each token, or the geometric mean over a turn's tokens (GSPO)."""
+    ratio_cap: float | None = None
+    """No ratio counts for more than this, also where the advantage is negative and nothing is clipped."""
+    aggregation: Literal["token_mean", "sequence_mean", "token_sum"] = "token_mean"
+    """All tokens of the batch alike; each turn alike, by the mean of its tokens; or the sum over tokens by `length`."""
+    length: int | None = None
+    """What a turn's sum of tokens is divided by, with `token_sum`: a constant, so that no length is favoured."""
+    kl: float = 0.0
+    """How much the distance to the policy without adapter costs; a term of its own, never part of an advantage."""
+    importance_cap: float | None = None
+    """Weigh tokens by trainer's over sampler's probability, at most by this: what corrects a sampler that differs."""
 
 
 class Optimizer:

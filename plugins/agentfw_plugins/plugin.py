@@ -25,6 +25,18 @@ def agentfw_environments() -> list[Component]:
             settings="agentfw_plugins.calendar.environment:CalendarSettings",
         ),
         Component(
+            "deliberation",
+            "agentfw_plugins.environments.deliberation:Deliberation",
+            "Questions with deadlines: thinking longer is right more often, and may be too late",
+            settings="agentfw_plugins.environments.deliberation:DeliberationSettings",
+        ),
+        Component(
+            "patrol",
+            "agentfw_plugins.environments.patrol:Patrol",
+            "A round of checkpoints to handle, and alarms elsewhere that don't wait",
+            settings="agentfw_plugins.environments.patrol_settings:PatrolSettings",
+        ),
+        Component(
             "gymnasium",
             "agentfw_plugins.environments.gymnasium:GymnasiumEnvironment",
             "Any Gymnasium environment, one tick a step",
@@ -68,6 +80,30 @@ def agentfw_policies() -> list[Component]:
             "Learns a calendar's user online, as weights of what can be seen of events",
             settings="agentfw_plugins.calendar.policies:LinearSettings",
         ),
+        Component(
+            "qtable",
+            "agentfw_plugins.engagement.qtable:QTablePolicy",
+            "Follows a table of what each choice is worth in each state",
+            settings="agentfw_plugins.engagement.qtable:QTableSettings",
+        ),
+        Component(
+            "patrol",
+            "agentfw_plugins.engagement.controllers:PatrolController",
+            "Responds to a patrol's alarms by a hand-written rule",
+            settings="agentfw_plugins.engagement.controllers:ControllerSettings",
+        ),
+    ]
+
+
+@hookimpl
+def agentfw_learners() -> list[Component]:
+    return [
+        Component(
+            "tabular",
+            "agentfw_plugins.engagement.qtable:TabularLearner",
+            "Q-learning of a table from what is on record; no torch",
+            settings="agentfw_plugins.engagement.qtable:TabularSettings",
+        )
     ]
 
 
@@ -171,6 +207,14 @@ def agentfw_trackers() -> list[Component]:
     ]
 
 
+_STYLES = {
+    "zero-shot": "The calendar, by a language model that is asked at once",
+    "react": "The calendar, by a language model that reasons before it decides",
+    "memory-react": "The calendar, by a language model that looks back and reasons before it decides",
+    "strategyhub": "The calendar, by a language model that keeps strategies in a StrategyHub",
+}
+
+
 @hookimpl
 def agentfw_specs() -> list[NamedSpec]:
     specs = Path(__file__).parent / "specs"
@@ -178,6 +222,10 @@ def agentfw_specs() -> list[NamedSpec]:
     return [
         NamedSpec("default", str(specs / "calendar.toml"), year),
         NamedSpec("calendar", str(specs / "calendar.toml"), year),
+        *(
+            NamedSpec(f"calendar-{name}", str(specs / f"calendar-{name}.toml"), words)
+            for name, words in _STYLES.items()
+        ),
         NamedSpec("gymnasium", str(specs / "gymnasium.toml"), "CartPole, by chance"),
         NamedSpec("any", str(specs / "any.toml"), "Any other environment, by its own demonstration"),
     ]

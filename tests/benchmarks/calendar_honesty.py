@@ -31,19 +31,13 @@ import numpy as np
 from agentfw.seeds import Seeds
 from agentfw.statistics import bootstrap, bootstrap_ratio
 from agentfw_plugins.calendar.attributes import LETTERS
+from agentfw_plugins.calendar.baselines import RULE_TITLES
 from agentfw_plugins.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.calendar.learner import ChoiceLearner, Prior, fit_prior, matrix
 from agentfw_plugins.calendar.policies import PRIOR_FILE, fitted_prior
 from agentfw_plugins.calendar.protocol import CHECKPOINTS, quarters, rank_distance
 from agentfw_plugins.calendar.rules import RULES
 
-RULE_ROWS = {
-    "earliest": "earliest first",
-    "most_attendees": "most attendees first",
-    "most_urgent": "most urgent first",
-    "most_senior": "most senior first",
-    "regular_first": "the regular meeting first",
-}
 SIMPLE = ("earliest first", "most attendees first", "most urgent first", "most senior first")
 LEAST_SIMPLE, LEAST_ROLE = 0.35, 0.30
 
@@ -85,7 +79,7 @@ def play(calendar: Calendar) -> dict[str, Played]:
         rows = matrix(shown.tags)
         note("random", [generator.random() for _ in shown.events])
         events = [{"letter": letter, **tags} for letter, tags in zip(LETTERS, shown.tags, strict=False)]
-        for rule, name in RULE_ROWS.items():
+        for rule, name in RULE_TITLES.items():
             order = RULES[rule](events)
             note(name, [-order.index(event["letter"]) for event in events])
         by_role = [sum(weight for name, weight in role.items() if known[name].triggers(tags)) for tags in shown.tags]

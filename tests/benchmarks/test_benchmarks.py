@@ -118,6 +118,28 @@ def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert result["index equals store"]
 
 
+def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small = ["--setting", "single", "--training", "1500", "--episodes", "150", "--jobs", "1"]
+    result = load("deliberation_table").main([*small, "--pictures", str(tmp_path), "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    returns = {(row["trained"], row["played"]): row["return"]["mean"] for row in result["rows"]}
+    assert returns["event", "event"] > returns["step", "event"]
+    assert (tmp_path / "deliberation-single.svg").exists()
+    load("deliberation_table").main(small)
+    assert "(+0.800)" in capsys.readouterr().out
+
+
+def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
+    result = load("patrol_table").main([*small, "--pictures", str(tmp_path), "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    resolved = {row["controller"]: row["resolved"]["mean"] for row in result["rows"]}
+    assert resolved["greedy"] > resolved["loop"]
+    assert (tmp_path / "patrol-1.svg").exists()
+    load("patrol_table").main(small)
+    assert "(51.5%)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])
 def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "timeline_against_simpy":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw_cli.main import _COMMANDS
+from agentfw_cli.main import _COMMANDS, main
 
 SITE = Path(__file__).parents[1] / "site"
 HEAVY = ("torch", "numpy", "pydantic", "rich", "httpx", "pluggy", "PIL", "importlib.metadata", "asyncio")
@@ -65,3 +65,18 @@ def test_help_costs_little_time() -> None:
         seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
 
     assert min(seconds) < 0.30
+
+
+@pytest.mark.parametrize(("given", "then"), [(None, "1"), ("3", "3")])
+def test_small_matrices_take_one_thread_unless_somebody_says_otherwise(
+    given: str | None, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "")  # so that it is put back afterwards
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    if given is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
+
+    with pytest.raises(SystemExit):
+        main(["--version"])
+
+    assert os.environ["OPENBLAS_NUM_THREADS"] == then

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -91,7 +92,16 @@ def test_a_kill_at_a_critical_moment_changes_nothing(
     assert bool(torn) == (point == "torn"), "what a crash cut short is kept beside the journal, and nothing else is"
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Whoever is started hears Ctrl-C, also where these tests run in the background of a script and don't."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize(
     ("sign", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
@@ -116,6 +126,28 @@ def test_an_interruption_says_how_to_go_on(
 
 
 @pytest.mark.slow
+def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) -> None:
+    """As under nohup, or in the background of a script."""
+    laboratory = kill_resume.Laboratory("rounds", tmp_path / "run")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = laboratory.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("60/"):
+        assert process.poll() is None
+
+    process.send_signal(signal.SIGINT)
+    process.terminate()
+    told = process.communicate(timeout=30)[1]
+
+    assert process.returncode == 143
+    assert "terminated: every episode that was finished is kept" in told
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("heard")
 def test_an_interruption_is_heard_also_while_nothing_is_waited_for(tmp_path: Path) -> None:
     """The scripted policy never waits: without a pause of its own the run would first end, and then stop."""
     words = ["run", "inbox", "--episodes", "4000", "--runs", str(tmp_path)]

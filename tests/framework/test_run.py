@@ -15,7 +15,7 @@ from agentfw.episode import Episode
 from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
 from agentfw.runs.folder import RunFolder
 from agentfw.runs.run import Run, Watcher
-from agentfw.runs.summary import Summary
+from agentfw.runs.summary import Summary, beside
 
 SITE = Path(__file__).parents[1] / "site"
 CASES: dict[str, dict[str, Any]] = {
@@ -154,6 +154,49 @@ def test_one_episode_has_no_interval(laboratory: Any, tmp_path: Path) -> None:
     assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["episodes"] == 1
     assert folder.summary()["figures"]["error"]["low"] is None
     assert Summary.from_record(folder.summary()).to_record() == folder.summary()
+
+
+def test_references_are_summed_up_beside_the_figures(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
+    asked: list[str] = []
+
+    def references(environment: Any, task: Any) -> dict[str, dict[str, float]]:
+        asked.append(task.id)
+        return {"seven": {"error": 0.25 + 0.5 * (task.index % 2)}, "five": {"error": 0.25}}
+
+    monkeypatch.setattr(guessing, "references", references)
+
+    folder = laboratory.play(tmp_path, episodes=4, samples=2).folder
+
+    assert asked == ["00000-0", "00001-0", "00002-0", "00003-0"], "a task is asked about once, however many samples"
+    record = folder.summary()
+    assert record["references"]["seven"]["error"]["mean"] == 0.5
+    summary = Summary.from_record(record)
+    assert summary.to_record() == record
+    assert [who for who, _ in beside(summary, folder)] == ["hashing", "five", "seven"]
+
+
+def test_a_summary_of_an_older_run_has_no_references(laboratory: Any, tmp_path: Path) -> None:
+    record = laboratory.play(tmp_path).folder.summary()
+    del record["references"]
+
+    assert Summary.from_record(record).references == {}
+
+
+@pytest.mark.parametrize("figures", [{"score": 1.0}, {"error": float("nan")}, None])
+def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: Any
+) -> None:
+    guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
+    monkeypatch.setattr(guessing, "references", lambda environment, task: {"seven": figures})
+
+    with pytest.raises(PluginError, match="giving references"):
+        laboratory.play(tmp_path, episodes=2)
+
+    (path,) = tmp_path.iterdir()
+    assert len(RunFolder.open(path).metrics()) == 2
 
 
 @pytest.mark.parametrize(

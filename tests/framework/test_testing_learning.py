@@ -262,7 +262,7 @@ class Noisy(Centred):
 
 class NoLoss(Centred):
     def loss(self) -> Loss:
-        return Loss("", {})
+        return Loss("")
 
 
 class Indifferent(Centred):

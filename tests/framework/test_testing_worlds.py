@@ -93,6 +93,16 @@ class BadFigure(Counter):
         return {"count": float("nan")}
 
 
+class OtherReferences(Counter):
+    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
+        return {"chance": {"count": random.random()}}
+
+
+class HeadlessReferences(Counter):
+    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
+        return {"chance": {"score": 1.0}}
+
+
 class TwoActions(Counter):
     def brief(self) -> Brief:
         schema = {"type": "object", "properties": {}}
@@ -269,6 +279,8 @@ BROKEN: list[tuple[str, type, str]] = [
     ("environment", Tuples, "the_record_comes_back_equal"),
     ("environment", Headless, "the_headline_is_there"),
     ("environment", BadFigure, "the_headline_is_there"),
+    ("environment", OtherReferences, "references_can_be_set_beside"),
+    ("environment", HeadlessReferences, "references_can_be_set_beside"),
     ("environment", Deaf, "every_interface_will_do"),
     ("environment", BadDemonstration, "the_demonstration_works"),
     ("policy", Wordless, "it_answers"),

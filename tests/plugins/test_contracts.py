@@ -25,6 +25,7 @@ NEEDS_A_SERVER = {("policy", "openai"): "needs a model server", ("tool", "mcp"):
 
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
+SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "engagement" / "table.json")}
 SERVER = Path(__file__).parent / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}

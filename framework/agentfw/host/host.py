@@ -91,7 +91,7 @@ class Host:
         """One record for each entry point, sorted by distribution and name; also for those that failed."""
         self.notes: list[str] = []
         """One line for each problem, for stderr."""
-        self._options, self._manager, self._installed, self._trace = options, manager, installed, trace
+        self.options, self._manager, self._installed, self._trace = options, manager, installed, trace
         self._components = sorted(
             answers.components,
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
@@ -213,7 +213,7 @@ class Host:
                 self._trace(record, hook_name, arguments, error)
                 text = f"raised {describe(error)} in {hook_name}"
                 mend = f"tell the authors of {record.distribution}, or leave it out with --no-plugin {record.name}"
-                if self._options.strict:
+                if self.options.strict:
                     raise PluginError(f"{record.title} {text}", mend=mend) from error
                 record.silenced = True
                 self.notes.append(f"{record.title} {text} and is not called again; {mend}")
@@ -227,7 +227,7 @@ class Host:
         """Write down what went wrong; with `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
         problems += [f"{error.message}; {error.mend}" for error in self._duplicates()]
-        if self._options.strict and problems:
+        if self.options.strict and problems:
             what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             text = "\n  ".join([f"{what} with plugins:", *problems])
             raise PluginError(
@@ -252,7 +252,7 @@ class Host:
         """Names that were to be left out and that nobody has: a slip here would import what was to be blocked."""
         known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
         lines = []
-        for source, names in (("--no-plugin", self._options.blocked), (DISABLE_VARIABLE, self._options.disabled)):
+        for source, names in (("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)):
             for name in names:
                 if normalise(name) not in known and name != ALL:
                     guess = nearest(normalise(name), known)

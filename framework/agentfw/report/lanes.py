@@ -281,7 +281,7 @@ def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float
 
 
 def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, height: float) -> None:
-    if end - start < 8:
+    if end - start < 5:
         canvas.rectangle(start, top, max(1.5, end - start), height, fill=_colour(kind), radius=1.5, opacity=0.5)
         return
     # A hair is left free at the right, so that spans that touch can be told apart.

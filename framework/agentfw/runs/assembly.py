@@ -10,6 +10,7 @@ of them costs no work and leaves nothing behind.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -95,6 +96,21 @@ class Assembly:
                 f'environment "{spec.environment.name}" gave two tasks one index', mend="number its tasks from 0"
             )
         return [replace(task, sample=sample) for task in found for sample in range(spec.samples)]
+
+    def references(self) -> dict[str, list[dict[str, float]]]:
+        """What simple players reach in the run's episodes, as far as the environment knows: by name, a row each."""
+        found: dict[str, list[dict[str, float]]] = {}
+        environment, name = self.environment(), self.spec.environment.name
+        for task in self.tasks():
+            if task.sample:
+                continue
+            with blamed(f'environment "{name}", giving references for episode {task.id},'):
+                for player, figures in environment.references(task).items():
+                    row = {figure: float(value) for figure, value in figures.items()}
+                    if environment.headline not in row or not all(map(math.isfinite, row.values())):
+                        raise ValueError(f'"{player}" has {row}: no finite figures with "{environment.headline}"')
+                    found.setdefault(player, []).append(row)
+        return found
 
     async def open(self, folder: Path) -> None:
         """Start what has to be started: the memories in the run's folder, the toolboxes' servers."""

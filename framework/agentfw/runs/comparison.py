@@ -18,7 +18,7 @@ from ..statistics import Interval, PairedDifference, bootstrap, paired_differenc
 from .folder import RunFolder
 from .summary import columns, in_order
 
-__all__ = ["Row", "compare_runs"]
+__all__ = ["Row", "compare_runs", "side_by_side"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,18 @@ class Row:
     """Each run's difference to the first; None for the first itself, and where two runs share no task."""
 
     def to_record(self) -> dict[str, Any]:
+        return {"figure": self.figure, "runs": self.records("run")}
+
+    def records(self, what: str) -> list[dict[str, Any]]:
+        """Plain JSON values of each; `what` says under which key each is named."""
         rows = []
         for run, interval, difference in zip(self.runs, self.intervals, self.differences, strict=True):
-            row = {"run": run, **_bounds(interval)}
+            row = {what: run, **_bounds(interval)}
             if difference is not None:
                 gap = difference.difference
                 row["difference"] = {**_bounds(gap), "p": difference.p_value}
             rows.append(row)
-        return {"figure": self.figure, "runs": rows}
+        return rows
 
 
 def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> list[Row]:
@@ -53,17 +57,19 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
         if name not in common:
             raise UnknownNameError("figure", name, common)
     chosen = list(figures) or in_order(common, folders[0].headline)
-    return [_row(name, folders, [table[name] for table in tables]) for name in chosen]
+    names = tuple(folder.id for folder in folders)
+    return [side_by_side(name, names, [table[name] for table in tables]) for name in chosen]
 
 
-def _row(name: str, folders: Sequence[RunFolder], values: Sequence[Mapping[str, float]]) -> Row:
+def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]]) -> Row:
+    """One figure of several runs, each with its values by task."""
     differences: list[PairedDifference | None] = [None]
     for other in values[1:]:
         shared = values[0].keys() & other.keys()
         differences.append(paired_difference(other, values[0]) if shared else None)
     return Row(
-        name,
-        tuple(folder.id for folder in folders),
+        figure,
+        names,
         tuple(bootstrap(list(some.values())) for some in values),
         tuple(differences),
     )

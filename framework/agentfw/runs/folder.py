@@ -61,6 +61,11 @@ class RunFolder:
         """The figure that says how well it went."""
         return str(self.about["headline"])
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The figures that a table of the run is made of, with their headings; none where it lists them all."""
+        return dict(self.about.get("columns", {}))
+
     @classmethod
     def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> RunFolder:
         """A new folder below `root`, with everything in it that a resumption needs."""

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ..episode import Episode
-from ..errors import UsageError
+from ..errors import UnknownNameError, UsageError
 from ..report import Canvas, Lane, Mark, Number, Page, Series, Span, lanes_chart, line_chart
 from ..statistics import Interval, bootstrap
 from .folder import RunFolder
 from .journal import write_whole
-from .summary import columns, course, figures_of, in_order
+from .summary import Summary, beside, columns, course, figures_of, in_order
 
-__all__ = ["curve", "timeline_picture", "write_report"]
+__all__ = ["curve", "timeline_picture", "write_episode_picture", "write_report"]
 
 _TRANSCRIPTS = 3
 """So many episodes are shown whole: the worst, the median and the best."""
@@ -51,6 +51,23 @@ def write_report(folder: RunFolder) -> list[Path]:
     for name, data in files.items():
         write_whole(folder.path / name, data)
     return [folder.path / name for name in files]
+
+
+def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:
+    """Draw the timeline of one episode, the first unless another is wanted, as PNG or SVG."""
+    if file.suffix.lower() not in (".png", ".svg"):
+        raise UsageError(f"can't draw into {file}", mend="give the picture a name that ends in .png or .svg")
+    ids = [str(record["episode"]) for record in folder.metrics()]
+    if not ids:
+        raise UsageError(f"{folder.id} has no finished episode yet", mend=f"agentfw runs resume {folder.id}")
+    if wanted is not None and wanted not in ids:
+        raise UnknownNameError("episode", wanted, ids, mend=f"the first is {ids[0]}, the last {ids[-1]}")
+    episode = next(one for one in folder.episodes() if one.id == (wanted or ids[0]))
+    spec = folder.about["spec"]
+    title = f"{spec['environment']['name']}, episode {episode.id}, {spec['interface'].replace('_', ' ')}"
+    drawn = timeline_picture(episode, title=title)
+    write_whole(file, drawn.to_svg() if file.suffix.lower() == ".svg" else drawn.to_png())
+    return file
 
 
 def curve(folder: RunFolder, records: Sequence[Mapping[str, Any]], *, width: float = 880) -> Canvas:
@@ -105,16 +122,19 @@ def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -
                 kind = "thinking" if event.name == "think" else "work"
                 works.setdefault(lane, []).append(Span(begun, event.time, "", kind))
             if event.data["state"] in ("interrupted", "cancelled"):
-                breaks.setdefault(lane, []).append(Mark(event.time, "put aside", "interruption"))
+                how = "put aside" if event.data["state"] == "interrupted" else "broken off"
+                breaks.setdefault(lane, []).append(Mark(event.time, how, "interruption"))
         elif event.kind == "observation":
             known.append(Mark(event.time, lane.replace("_", " "), "observation"))
         elif event.kind in ("intervention", "reflex"):
             done.append(Mark(event.time, lane.replace("_", " "), "intervention"))
     for (lane, _), begun in running.items():
         works.setdefault(lane, []).append(Span(begun, episode.ended, "", "work"))
-    longest = sorted(works, key=lambda lane: -sum((span.end or 0) - span.start for span in works[lane]))
+    longest = sorted(works, key=lambda lane: -sum((span.end or 0) - span.start for span in works[lane]))[:_LANES]
+    # What begins first stands first, so that one thing leads to the next downwards.
+    longest.sort(key=lambda lane: works[lane][0].start)
     lanes = [Lane("becomes known", marks=known), Lane("is done", marks=done)]
-    lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest[:_LANES]]
+    lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest]
     return lanes_chart(lanes, title=title or f"Episode {episode.id}", time_label="time", width=width)
 
 
@@ -125,6 +145,7 @@ def _page(folder: RunFolder, records: Sequence[Mapping[str, Any]], picture: Canv
     done = f"{count} {'episode' if folder.total == 1 else 'episodes'}"
     page = Page(f"{spec['environment']['name']}, {spec['policy']['name']}", subtitle=f"{folder.id}, {done}")
     _figures(page, folder, records, headline, picture)
+    _beside(page, folder)
     middle = told[len(told) // 2] if told else None
     if middle is not None and middle.ended > middle.started:
         page.section("On the timeline", "Time runs from left to right. What was put aside goes on later where it was.")
@@ -199,6 +220,30 @@ def _figures(
                 *(_short(least) for least in _extremes(values[name])),
             ]
             for name in names
+        ],
+    )
+
+
+def _beside(page: Page, folder: RunFolder) -> None:
+    """What simple players reach in the same episodes; known when the run is done."""
+    record = folder.summary()
+    summary = Summary.from_record(record) if record else None
+    if summary is None or not summary.references:
+        return
+    columns = folder.columns or {folder.headline: folder.headline}
+    page.section("Beside simple players", "Means over the same episodes; each interval is that of the first heading.")
+    page.table(
+        ["", folder.headline, "from", "to", *columns.values()],
+        [
+            [
+                who,
+                *map(
+                    _short,
+                    (figures[folder.headline].estimate, figures[folder.headline].low, figures[folder.headline].high),
+                ),
+                *(_short(figures[name].estimate) if name in figures else None for name in columns),
+            ]
+            for who, figures in beside(summary, folder)
         ],
     )
 

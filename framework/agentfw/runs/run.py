@@ -35,7 +35,7 @@ from .journal import Journal, write_whole
 from .spec import RunSpec, parse_spec
 from .summary import Summary, summarize
 
-__all__ = ["Run", "Watcher"]
+__all__ = ["Run", "Watcher", "checked_figure"]
 
 
 class Watcher:
@@ -68,12 +68,16 @@ class Run:
 
         resolved, sources = resolve(spec, host)
         assembly = assemble(resolved, host)
-        environment = assembly.environment()
+        environment, tasks = assembly.environment(), assembly.tasks()
+        with blamed(f'environment "{resolved.environment.name}"'):
+            scene = environment.scene(tasks)
         about = {
             "agentfw": __version__,
             "headline": environment.headline,
             "lower_is_better": environment.lower_is_better,
-            "total": len(assembly.tasks()),
+            "columns": dict(environment.columns),
+            "scene": scene,
+            "total": len(tasks),
             "spec": resolved.model_dump(mode="json"),
             "components": sources,
             "plugins": {
@@ -116,7 +120,7 @@ class Run:
                 self.host.call("agentfw_run_started", run=self)
                 watcher.started(self, len(work.tasks), len(work.concluded))
                 await work.play()
-            summary = summarize(self.folder, time.monotonic() - began)
+            summary = summarize(self.folder, time.monotonic() - began, assembly.references())
             write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
             assembly.track("finish", summary.means())
             self.host.call("agentfw_run_finished", run=self, summary=summary)
@@ -205,9 +209,9 @@ class _Work:
         with blamed(f"episode {task.id} of {' + '.join(names)}"):
             episode = await self.assembly.engagement(task, watch).run(task)
         episode.environment = spec.environment.name
-        episode.utility = _finite(episode.utility, "utility", episode)
+        episode.utility = checked_figure(episode.utility, "utility", episode)
         for name, value in episode.outcome.items():
-            episode.outcome[name] = _finite(value, name, episode, or_nan=True)
+            episode.outcome[name] = checked_figure(value, name, episode, or_nan=True)
         return episode
 
     def _is_concluded(self, group: Sequence[Task]) -> bool:
@@ -297,7 +301,7 @@ class _Work:
         )
 
 
-def _finite(value: object, name: str, episode: Episode, *, or_nan: bool = False) -> float:
+def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool = False) -> float:
     """The value as a number that can be written down; NaN says "not measured", and is left out of every mean."""
     if isinstance(value, Real) and (math.isfinite(value) or (or_nan and math.isnan(value))):
         return float(value)

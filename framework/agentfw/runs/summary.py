@@ -16,7 +16,7 @@ from ..statistics import Interval, bootstrap
 if TYPE_CHECKING:
     from .folder import RunFolder
 
-__all__ = ["Summary", "columns", "course", "figures_of", "in_order", "summarize"]
+__all__ = ["Summary", "beside", "columns", "course", "figures_of", "in_order", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Summary:
     seconds: float
     """How long the last execution took; what an interrupted one took before is not in it."""
     figures: Mapping[str, Interval] = field(default_factory=dict)
+    references: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
+    """The same figures of simple players that the environment knows, by their names."""
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
@@ -39,25 +41,14 @@ class Summary:
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values; a bound that isn't known (one episode has no spread) is null."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
-        record["figures"] = {
-            name: {
-                "mean": interval.estimate,
-                "low": _or_none(interval.low),
-                "high": _or_none(interval.high),
-                "count": interval.count,
-                "missing": interval.missing,
-            }
-            for name, interval in self.figures.items()
-        }
+        record["figures"] = _to_rows(self.figures)
+        record["references"] = {name: _to_rows(figures) for name, figures in self.references.items()}
         return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Summary:
-        figures = {
-            name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
-            for name, row in record["figures"].items()
-        }
-        return cls(**{**record, "figures": figures})
+        references = {name: _from_rows(rows) for name, rows in record.get("references", {}).items()}
+        return cls(**{**record, "figures": _from_rows(record["figures"]), "references": references})
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -92,8 +83,19 @@ def in_order(names: Iterable[str], headline: str) -> list[str]:
     return sorted(names, key=lambda name: (name != headline, name not in ("reward", "utility")))
 
 
-def summarize(folder: RunFolder, seconds: float) -> Summary:
-    """Sum up what is on disk."""
+def beside(summary: Summary, folder: RunFolder) -> list[tuple[str, Mapping[str, Interval]]]:
+    """The run under the names of what it was played with, and then the simple players, the best of them first."""
+    spec: Mapping[str, Any] = folder.about["spec"]
+    own = " + ".join(choice["name"] for choice in (spec["policy"], *spec["memories"]))
+    sign = 1 if folder.about.get("lower_is_better") else -1
+    others = sorted(summary.references.items(), key=lambda item: sign * item[1][folder.headline].estimate)
+    return [(own, summary.figures), *others]
+
+
+def summarize(
+    folder: RunFolder, seconds: float, references: Mapping[str, Sequence[Mapping[str, float]]] | None = None
+) -> Summary:
+    """Sum up what is on disk, beside what simple players reach."""
     records = folder.metrics()
     return Summary(
         run=folder.id,
@@ -104,7 +106,31 @@ def summarize(folder: RunFolder, seconds: float) -> Summary:
         failures=sum(int(record["failures"]) for record in records),
         seconds=round(seconds, 3),
         figures={name: bootstrap(values) for name, values in columns(records).items()},
+        references={
+            player: {name: bootstrap([row[name] for row in rows if name in row]) for row in rows[:1] for name in row}
+            for player, rows in (references or {}).items()
+        },
     )
+
+
+def _to_rows(figures: Mapping[str, Interval]) -> dict[str, Any]:
+    return {
+        name: {
+            "mean": interval.estimate,
+            "low": _or_none(interval.low),
+            "high": _or_none(interval.high),
+            "count": interval.count,
+            "missing": interval.missing,
+        }
+        for name, interval in figures.items()
+    }
+
+
+def _from_rows(rows: Mapping[str, Any]) -> dict[str, Interval]:
+    return {
+        name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
+        for name, row in rows.items()
+    }
 
 
 def _or_none(value: float) -> float | None:

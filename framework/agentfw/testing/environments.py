@@ -144,6 +144,21 @@ async def the_headline_is_there(subject: Worlds) -> None:
             require(number, f"the figure {figure} is {value!r}, which is no finite number")
 
 
+async def references_can_be_set_beside(subject: Worlds) -> None:
+    """What it says that simple players reach has its headline, in numbers, and is the same when it is asked again."""
+    task = _task(subject)
+    environment = subject.make()
+    found = environment.references(task)
+    if not found:
+        raise DoesNotApply("it has no references")
+    for player, figures in found.items():
+        require(environment.headline in figures, f'the reference "{player}" has no "{environment.headline}"')
+        for figure, value in figures.items():
+            number = isinstance(value, (int, float)) and math.isfinite(value)
+            require(number, f'{figure} of the reference "{player}" is {value!r}, which is no finite number')
+    require(subject.make().references(task) == found, "asked again for one task, its references are others")
+
+
 async def every_interface_will_do(subject: Worlds) -> None:
     """It can be played through each of the four interfaces."""
     for name in ("event_driven", "step_loop", "polling:1", "reflex"):
@@ -209,6 +224,7 @@ ENVIRONMENT: list[CheckFunction] = [
     nonsense_is_refused,
     the_record_comes_back_equal,
     the_headline_is_there,
+    references_can_be_set_beside,
     every_interface_will_do,
     the_demonstration_works,
 ]

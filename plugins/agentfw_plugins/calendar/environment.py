@@ -44,14 +44,16 @@ from agentfw.seeds import Seeds
 from agentfw.timeline import Scheduled, Time
 
 from .attributes import LETTERS, clock, event_line
+from .baselines import references
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
 from .feedback import feedback_on
-from .protocol import average_errors, error_reduction, rank_distance
+from .prompting import Style, instructions
+from .protocol import CHECKPOINTS, episode_figures, rank_distance
 from .rounds import ROUNDS, Round
 from .rules import RULES
 from .year import DAY_NAMES
 
-__all__ = ["CalendarConflicts", "CalendarSettings"]
+__all__ = ["CalendarConflicts", "CalendarSettings", "Letter", "with_letters"]
 
 Letter = Literal["A", "B", "C", "D", "E"]
 _NAMED = re.compile(r"(?:EVENT\s+)?([A-E])(?:[:.)\s].*)?", re.S)
@@ -61,6 +63,7 @@ class CalendarSettings(Settings):
     rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="How many conflicts an episode has (N).")
     conflicts: int = Field(5, ge=2, le=len(LETTERS), description="How many events compete in each (M).")
     turns: int = Field(4, ge=1, description="How many turns an agent has for one conflict at most (K).")
+    style: Style = Field("plain", description="How a language model is told to go about it (see docs/calendar.md).")
     data_seed: int = Field(7, ge=0, description="Which world the users come from; the run's own seed changes no user.")
     organisations: str = Field("", description="A folder with YAML files of organisations; empty for the shipped ones.")
     users_each: int = Field(5, ge=1, le=30, description="How many users each organisation has.")
@@ -92,12 +95,17 @@ class CalendarConflicts(Environment):
 
     headline = "error"
     lower_is_better = True
+    columns = {  # noqa: RUF012 - as the base class has it
+        **{f"aer@{count}": f"@{count}" if place else f"AER@{count}" for place, count in enumerate(CHECKPOINTS)},
+        "ord": "ORD",
+        "error_reduction": "reduction",
+    }
 
     def __init__(self, settings: CalendarSettings | None = None) -> None:
         self.settings = settings or CalendarSettings()
 
     def goal(self) -> str:
-        return inspect.cleandoc(type(self).__doc__ or "")
+        return instructions(inspect.cleandoc(type(self).__doc__ or ""), self.settings.style)
 
     def brief(self) -> Brief:
         """The letters that can be given are those of a round."""
@@ -156,7 +164,7 @@ class CalendarConflicts(Environment):
         if not self._is_open:
             raise InterventionRefused("no conflict is open; the next one comes by itself")
         try:
-            super().intervene(replace(intervention, arguments=_understood(intervention.arguments)))
+            super().intervene(with_letters(intervention))
         except InterventionRefused:
             # The round ends at the first decision, also at one that nobody can understand.
             self._close(None, [], False)
@@ -289,15 +297,19 @@ class CalendarConflicts(Environment):
 
     def outcome(self) -> Mapping[str, float]:
         """The protocol's figures over the rounds that were played; `aer@N` for each N that was reached."""
-        played = max(1, len(self._errors))
-        figures = average_errors(self._errors) if self._errors else {"aer": 1.0}
-        return {
-            "error": figures["aer"],
-            **figures,
-            "ord": sum(self._distances) / played,
-            "error_reduction": error_reduction(self._errors),
-            "invalid": self._invalid / played,
-        }
+        return episode_figures(self._errors, self._distances, self._invalid)
+
+    def scene(self, tasks: Sequence[Task]) -> str:
+        users = {task.user for task in tasks}
+        rounds = f"{self.settings.rounds} rounds of {self.settings.conflicts} events"
+        if len(users) > 1:
+            return f"{len(users)} users   {rounds}"
+        user = _calendar(self.settings, tasks[0].user, tasks[0].split, tasks[0].index).user
+        return f"{user.name}, {user.role.title} ({user.organisation.schema.archetype})   {rounds}"
+
+    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
+        calendar = _calendar(self.settings, task.user, task.split, task.index)
+        return references(calendar, Seeds(task.seed).random("reference"))
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
         """The simplest thing that an assistant could do: what is most urgent."""
@@ -306,14 +318,14 @@ class CalendarConflicts(Environment):
             yield Intervention("decide", {"accept": ranking[0], "ranking": ranking, "reason": "it is the most urgent"})
 
 
-def _understood(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Letters in the ways that people and models write them: b, "B:", "event B", 2."""
-    found = dict(arguments)
+def with_letters(decision: Intervention) -> Intervention:
+    """A decision with letters, in whichever way people and models write them: b, "B:", "event B", 2."""
+    found = dict(decision.arguments)
     if "accept" in found:
         found["accept"] = _letter(found["accept"])
     if isinstance(found.get("ranking"), list):
         found["ranking"] = [_letter(item) for item in found["ranking"]]
-    return found
+    return replace(decision, arguments=found)
 
 
 def _letter(value: object) -> object:

@@ -19,7 +19,7 @@ from .schema import CADENCES
 from .users import User
 from .year import Series, date_of
 
-__all__ = ["ics_of"]
+__all__ = ["escaped", "folded", "ics_of"]
 
 _STAMP = "20260101T000000Z"
 """When the file says that it was made: a fixed time, so that one seed gives the same bytes."""
@@ -33,7 +33,7 @@ def ics_of(calendar: Calendar) -> bytes:
         "VERSION:2.0",
         "PRODID:-//agentfw//calendar//EN",
         "CALSCALE:GREGORIAN",
-        f"X-WR-CALNAME:{_text(f'{user.name}, {user.organisation.name}')}",
+        f"X-WR-CALNAME:{escaped(f'{user.name}, {user.organisation.name}')}",
     ]
     by_id = {event.id: event for event in calendar.events}
     for series in calendar.series:
@@ -43,7 +43,7 @@ def ics_of(calendar: Calendar) -> bytes:
             if event is not shown.events[shown.anchor]:
                 lines += _event(event, user, f"{event.id}@{_host(user)}", status="TENTATIVE")
     lines.append("END:VCALENDAR")
-    return b"".join(_folded(line) for line in lines)
+    return b"".join(part + b"\r\n" for line in lines for part in folded(line.encode()))
 
 
 def _series(series: Series, by_id: dict[str, Event], user: User) -> Iterable[str]:
@@ -67,8 +67,8 @@ def _event(
     yield f"DTSTART:{_when(event.day, event.start)}"
     yield f"DTEND:{_when(event.day, event.end)}"
     yield from extra
-    yield f"SUMMARY:{_text(event.shown)}"
-    yield f"LOCATION:{_text(event.location)}"
+    yield f"SUMMARY:{escaped(event.shown)}"
+    yield f"LOCATION:{escaped(event.location)}"
     yield f"STATUS:{status}"
     yield f"CATEGORIES:{event.topic.upper()}"
     if event.urgency == "high":
@@ -95,20 +95,19 @@ def _when(day: int, minute: int) -> str:
     return moment.strftime("%Y%m%dT%H%M%S")
 
 
-def _text(value: str) -> str:
+def escaped(value: str) -> str:
+    """A text as the value of a property."""
     return value.replace("\\", "\\\\").replace(";", "\\;").replace(",", "\\,").replace("\n", "\\n")
 
 
-def _folded(line: str) -> bytes:
-    """A content line: at most 75 octets, continued with a space, and never broken inside a character."""
-    data = line.encode()
+def folded(content: bytes) -> list[bytes]:
+    """A content line as physical lines: at most 75 octets each, continued with a space, no character broken."""
     parts: list[bytes] = []
-    limit = 75
-    while len(data) > limit:
+    limit, lead = 75, b""
+    while len(content) > limit:
         cut = limit
-        while data[cut] & 0xC0 == 0x80:
+        while cut > limit - 4 and content[cut] & 0xC0 == 0x80:
             cut -= 1
-        parts.append(data[:cut])
-        data, limit = data[cut:], 74
-    parts.append(data)
-    return b"\r\n ".join(parts) + b"\r\n"
+        parts.append(lead + content[:cut])
+        content, limit, lead = content[cut:], 74, b" "
+    return [*parts, lead + content]

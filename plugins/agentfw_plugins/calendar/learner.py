@@ -24,7 +24,7 @@ import numpy as np
 
 from .attributes import CHOICES, NEUTRAL, RELATIONS
 
-__all__ = ["FEATURES", "ChoiceLearner", "Prior", "fit_prior", "matrix"]
+__all__ = ["FEATURES", "ChoiceLearner", "Floats", "Prior", "fit_prior", "matrix"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -125,9 +125,15 @@ class ChoiceLearner:
 
     def observe(self, rows: Floats, accepted: int) -> None:
         """One more round whose answer is known."""
-        self._shown.append(rows)
-        self._accepted.append(accepted)
-        self.weights, _ = maximum(self.prior, self._shown, self._accepted, self.weights)
+        self.observe_all([(rows, accepted)])
+
+    def observe_all(self, rounds: Sequence[tuple[Floats, int]]) -> None:
+        """Several rounds at once: the same as one after the other, for the work of one."""
+        for rows, accepted in rounds:
+            self._shown.append(rows)
+            self._accepted.append(accepted)
+        if self._shown:
+            self.weights, _ = maximum(self.prior, self._shown, self._accepted, self.weights)
 
 
 def maximum(

@@ -14,6 +14,7 @@ expects nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -27,12 +28,15 @@ from agentfw.episode import Intervention, Observation
 from agentfw.errors import UnknownNameError
 from agentfw.policy import Generation, Policy, Request
 
-from .learner import ChoiceLearner, Prior, matrix
+from .learner import FEATURES, ChoiceLearner, Floats, Prior, matrix
 from .rules import RULES
+from .words import in_words
 
 __all__ = ["PRIOR_FILE", "LinearPolicy", "LinearSettings", "RulesPolicy", "RulesSettings", "fitted_prior"]
 
 PRIOR_FILE = Path(__file__).parent / "linear_prior.json"
+_SAID = 0.1
+"""A difference in worth that is large enough to be given as a reason."""
 
 
 class RulesSettings(Settings):
@@ -51,7 +55,7 @@ class RulesPolicy(Policy):
         assert request.moment is not None
         for conflict in request.moment.of("conflict"):
             ranking = RULES[self.settings.rule](conflict.data["events"])
-            return _decision(ranking, self.settings.rule.replace("_", " "))
+            return _decision(ranking, self.settings.rule.replace("_", " "), "rules")
         return Generation(version="rules")
 
 
@@ -75,30 +79,47 @@ class LinearPolicy(Policy):
         key = f"{request.task.split}/{request.task.user}/{request.task.id}"
         self._listen(key, request.moment)
         for conflict in request.moment.of("conflict"):
-            return self._answer(key, conflict)
+            return self._answer(key, conflict, request.moment)
         return Generation(version="linear")
 
     def _listen(self, key: str, moment: Moment) -> None:
         for feedback in moment.of("feedback"):
             shown = self._shown.get(key)
             if shown is not None and shown.data["round"] == feedback.data["round"]:
-                letters = [event["letter"] for event in shown.data["events"]]
-                self._learners[key].observe(matrix(shown.data["events"]), letters.index(feedback.data["accepted"]))
+                self._learners[key].observe(*_choice(shown.data["events"], feedback.data["accepted"]))
 
-    def _answer(self, key: str, conflict: Observation) -> Generation:
+    def _answer(self, key: str, conflict: Observation, moment: Moment) -> Generation:
         data = conflict.data
         if data["round"] == 1:
             # A first round starts anew: an episode that is run a second time is the same episode.
-            self._learners[key] = ChoiceLearner(self._prior.of(f"{data['archetype']}/{data['role']}"))
+            learner = ChoiceLearner(self._prior.of(f"{data['archetype']}/{data['role']}"))
+            self._learners[key] = learner
+            for past in moment.of("past"):
+                learner.observe_all([_choice(one["events"], one["accepted"]) for one in past.data["rounds"]])
         self._shown[key] = conflict
-        values = self._learners[key].values(matrix(data["events"]))
-        order = np.argsort(-values, kind="stable")
-        return _decision([data["events"][place]["letter"] for place in order], "as far as I know this user")
+        rows, weights = matrix(data["events"]), self._learners[key].weights
+        order = np.argsort(-(rows @ weights), kind="stable")
+        letters = [data["events"][place]["letter"] for place in order]
+        return _decision(letters, _reason(weights, rows[order[0]], rows[order[1]], letters[1]), "linear")
 
 
-def _decision(ranking: list[str], reason: str) -> Generation:
+def _choice(events: Sequence[Mapping[str, str]], accepted: str) -> tuple[Floats, int]:
+    return matrix(events), [event["letter"] for event in events].index(accepted)
+
+
+def _reason(weights: Floats, first: Floats, second: Floats, rival: str) -> str:
+    """What speaks most for the first event beside the second: for it, or against the other."""
+    worth = weights * (first - second)
+    strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
+    said = [
+        in_words(FEATURES[place]) if first[place] else f"{rival}: {in_words(FEATURES[place])}" for place in strongest
+    ]
+    return ", ".join(said) or "hardly any difference"
+
+
+def _decision(ranking: list[str], reason: str, version: str) -> Generation:
     call = Intervention("decide", {"accept": ranking[0], "ranking": ranking, "reason": reason})
-    return Generation(calls=(call,), count=1, version=reason)
+    return Generation(calls=(call,), count=1, version=version)
 
 
 @cache

@@ -17,6 +17,7 @@ __all__ = [
     "CHECKPOINTS",
     "average_errors",
     "discounted_return",
+    "episode_figures",
     "error_reduction",
     "quarters",
     "rank_distance",
@@ -60,6 +61,19 @@ def error_reduction(errors: Sequence[float]) -> float:
     if first == 0:
         return 0.0 if last == 0 else -1.0
     return (first - last) / first
+
+
+def episode_figures(errors: Sequence[float], distances: Sequence[float], invalid: int) -> dict[str, float]:
+    """Everything that the protocol says of an episode; of one without a round, the worst."""
+    played = max(1, len(errors))
+    averages = average_errors(errors) if errors else {"aer": 1.0}
+    return {
+        "error": averages["aer"],
+        **averages,
+        "ord": sum(distances) / played,
+        "error_reduction": error_reduction(errors),
+        "invalid": invalid / played,
+    }
 
 
 def discounted_return(rewards: Sequence[float], gamma: float) -> float:

@@ -1,0 +1,137 @@
+"""`agentfw compare interfaces`: one agent in one world, and what it costs to hear of things later.
+
+The one rule: everything but the interface is the same, down to the tasks; so each difference is taken task by task.
+
+    agentfw compare interfaces inbox --episodes 100
+    agentfw compare interfaces patrol --interface step_loop --interface polling:10 --interface event_driven --seeds 1-8
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
+from agentfw_cli.out import Out
+
+__all__ = ["compare_interfaces"]
+
+
+@click.command("interfaces")
+@click.argument("environment")
+@click.option("--policy", metavar="NAME", help="Who decides.")
+@click.option(
+    "--interface",
+    "interfaces",
+    multiple=True,
+    metavar="NAME",
+    help="event_driven, step_loop, polling:EVERY or reflex; may be repeated, and the others are compared to the first."
+    " Without it: the step loop, polling every 45, 15 and 5, the reflex where there is one, and event-driven.",
+)
+@click.option("--episodes", type=int, help="How many episodes of each seed.")
+@click.option("--seeds", metavar="A,B,C-D", help="Where every random choice comes from: numbers and ranges.")
+@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting, such as environment.rate=0.5."
+)
+@click.option("--spec", type=click.Path(path_type=Path), help="A TOML file to start from.")
+@click.option("--jobs", type=click.IntRange(1), help="How many processes; as many as there are cores where not set.")
+@click.option("--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where the files go.")
+@runs_option
+@host_options
+@click.option("--quiet", is_flag=True, help="No progress, no hints.")
+@json_option
+def compare_interfaces(
+    environment: str,
+    policy: str | None,
+    interfaces: tuple[str, ...],
+    episodes: int | None,
+    seeds: str | None,
+    figures: tuple[str, ...],
+    assignments: tuple[str, ...],
+    spec: Path | None,
+    jobs: int | None,
+    folder: Path | None,
+    runs: Path | None,
+    blocked: tuple[str, ...],
+    strict: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Put the same agent into ENVIRONMENT under several interfaces, on the same tasks.
+
+    Each figure comes with its bootstrap 95% interval, and its difference to the first interface, task by task. A
+    picture and every episode's figures are written to a folder.
+    """
+    from agentfw.runs import interface_comparison
+    from agentfw.runs.spec import apply_assignments, parse_spec
+    from agentfw.settings import parse_assignments
+    from agentfw_cli.run import start_values, with_options
+
+    out = Out(json=as_json, quiet=quiet)
+    host = load_host(out, blocked, strict)
+    values = with_options(start_values(host, environment, spec), {"policy": policy, "episodes": episodes})
+    values = apply_assignments(values, parse_assignments(assignments))
+    parsed = parse_spec(values, "spec")
+    comparison = interface_comparison.compare_interfaces(
+        parsed,
+        host,
+        interfaces=interfaces,
+        seeds=_numbers(seeds) if seeds else (),
+        processes=jobs,
+        done=_progress(out),
+    )
+    note_problems(host, out)
+    rows = comparison.rows(figures)
+    files = comparison.write(folder or _folder(runs_folder(runs), environment))
+    if as_json:
+        out.data({**comparison.to_record(), "files": [str(file) for file in files]})
+        return
+    table = []
+    for row in rows:
+        for place, name in enumerate(row.runs):
+            difference = row.differences[place]
+            figure, gap = row.figure if place == 0 else "", "" if difference is None else str(difference)
+            table.append([figure, name, str(row.intervals[place]), gap])
+    out.table(["figure", "interface", "mean ± 95%", f"difference to {rows[0].runs[0]}"], table)
+    out.line()
+    out.line(f"{files[0].parent}/   {'   '.join(file.name for file in files)}")
+    if comparison.lower_is_better:
+        out.note(f"the lower the {comparison.headline}, the better")
+
+
+def _numbers(text: str) -> list[int]:
+    """Seeds from words: `7`, `1,2,3`, `1-20`, `7,100-120`."""
+    from agentfw.errors import UsageError
+
+    found: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.strip().partition("-")
+            found += range(int(first), int(last) + 1) if dash else [int(first)]
+    except ValueError:
+        found = []
+    if not found:
+        raise UsageError(f'"{text}" names no seeds', mend="write numbers and ranges, such as --seeds 7 or --seeds 1-20")
+    return found
+
+
+def _progress(out: Out) -> Callable[[int, int], None]:
+    def done(count: int, of: int) -> None:
+        if sys.stderr.isatty() and not (out.quiet or out.json):
+            print(f"\r{count} of {of}", end="\n" if count == of else "", file=sys.stderr, flush=True)
+
+    return done
+
+
+def _folder(runs: Path, environment: str) -> Path:
+    """A new name beside the runs."""
+    import re
+    import secrets
+    from datetime import datetime
+
+    word = re.sub(r"[^a-zA-Z0-9]+", "-", environment).strip("-")
+    return runs / f"{datetime.now().astimezone():%Y-%m-%d}-interfaces-{word}-{secrets.token_hex(2)}"

@@ -1,0 +1,227 @@
+"""One agent in one world under several interfaces: what does it cost to hear of things later?
+
+The one rule: every interface meets the same tasks, and nothing else differs; so differences are taken task by task.
+What is told depends on the spec, the interfaces and the seeds, and not on how many processes played it.
+
+    comparison = compare_interfaces(spec, host, interfaces=["step_loop", "event_driven"], seeds=[7, 8])
+    comparison.rows()[0].intervals
+    comparison.write(Path("comparison"))
+
+It works for every environment and policy. Memories are left to whole runs: they would learn from one episode for the
+next, and an interface would have changed both. Rewards and trackers play no part: the figures are the environment's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..environment import Environment
+from ..episode import Task
+from ..errors import StorageError, UnknownNameError, UsageError
+from ..host import Host, HostOptions
+from ..host.plugin_guard import stdout_to_stderr
+from ..interfaces import parse_interface
+from ..report import Bar, Canvas, bar_chart
+from .assembly import assemble, blamed, resolve
+from .comparison import Row, side_by_side
+from .journal import write_whole
+from .run import checked_figure
+from .spec import RunSpec, parse_spec
+from .summary import in_order
+from .workers import in_processes, usual_processes
+
+__all__ = ["USUAL_INTERFACES", "InterfaceComparison", "compare_interfaces"]
+
+USUAL_INTERFACES = ("step_loop", "polling:45", "polling:15", "polling:5", "reflex", "event_driven")
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One interface and one seed: plain values, so that any process can play them."""
+
+    spec: dict[str, Any]
+    options: HostOptions
+    interface: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceComparison:
+    """What came of it: the figures of each task, by interface."""
+
+    spec: RunSpec
+    seeds: tuple[int, ...]
+    headline: str
+    lower_is_better: bool
+    played: dict[str, dict[int, list[Figures]]]
+    """By interface and seed, in the order of the tasks."""
+
+    def rows(self, figures: Sequence[str] = ()) -> list[Row]:
+        """Each figure of all interfaces with intervals, and the difference of each to the first, task by task."""
+        tables = [self._by_task(interface) for interface in self.played]
+        measured = [name for name in tables[0] if all(name in table for table in tables)]
+        for name in figures:
+            if name not in measured:
+                raise UnknownNameError("figure", name, measured)
+        chosen = list(figures) or in_order(measured, self.headline)
+        return [side_by_side(name, tuple(self.played), [table[name] for table in tables]) for name in chosen]
+
+    def _by_task(self, interface: str) -> dict[str, dict[str, float]]:
+        """Each figure by task; where it was not measured, the task isn't there."""
+        found: dict[str, dict[str, float]] = {}
+        for seed, episodes in self.played[interface].items():
+            for number, figures in enumerate(episodes):
+                for name, value in figures.items():
+                    if not math.isnan(value):
+                        found.setdefault(name, {})[f"{seed}/{number}"] = value
+        return found
+
+    def picture(self, *, width: float = 880) -> Canvas:
+        """The headline of each interface, with its interval."""
+        (row,) = self.rows([self.headline])
+        bars = [
+            Bar(name.replace("_", " ").replace(":", " every "), interval.estimate, interval.low, interval.high)
+            for name, interval in zip(row.runs, row.intervals, strict=True)
+        ]
+        better = "the lower, the better" if self.lower_is_better else "the higher, the better"
+        note = f"{self.headline} of {row.intervals[0].count} episodes each, {better}; lines: 95% intervals"
+        title = f"{self.spec.environment.name}: one agent, {len(bars)} interfaces"
+        return bar_chart(bars, title=title, x_label=note, width=width)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain JSON values: the figures with their intervals, and every episode that they stand on."""
+        return {
+            "environment": self.spec.environment.name,
+            "policy": self.spec.policy.name,
+            "headline": self.headline,
+            "lower_is_better": self.lower_is_better,
+            "seeds": list(self.seeds),
+            "episodes": self.spec.episodes,
+            "figures": [{"figure": row.figure, "interfaces": row.records("interface")} for row in self.rows()],
+        }
+
+    def write(self, folder: Path) -> list[Path]:
+        """comparison.json with every episode, comparison.png and comparison.svg; the files that there are now."""
+        episodes = {
+            interface: {str(seed): [_known(figures) for figures in some] for seed, some in by_seed.items()}
+            for interface, by_seed in self.played.items()
+        }
+        whole = {**self.to_record(), "spec": self.spec.model_dump(mode="json"), "played": episodes}
+        picture = self.picture()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"can't make {folder}: {error.strerror}", mend="give another --out") from None
+        files = {
+            "comparison.json": (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode(),
+            "comparison.png": picture.to_png(),
+            "comparison.svg": picture.to_svg().encode(),
+        }
+        for name, data in files.items():
+            write_whole(folder / name, data)
+        return [folder / name for name in files]
+
+
+def compare_interfaces(
+    spec: RunSpec,
+    host: Host,
+    *,
+    interfaces: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    processes: int | None = None,
+    done: Callable[[int, int], object] = lambda count, of: None,
+) -> InterfaceComparison:
+    """Play `spec.episodes` tasks of each seed under each interface; without `interfaces`, under the usual ones.
+
+    `done` hears how many of all jobs (an interface and a seed each) are done.
+    """
+    if spec.memories:
+        raise UsageError(
+            "interfaces are compared without memories, which would learn from one episode for the next",
+            mend="leave them out, or compare whole runs: agentfw run ... --interface ..., then agentfw compare RUN RUN",
+        )
+    resolved, _ = resolve(spec.model_copy(update={"rewards": (), "trackers": ()}), host)
+    # Made once here, so that what can't be made is told before any process is started.
+    assembly = assemble(resolved, host)
+    environment = assembly.environment()
+    asyncio.run(assembly.close())
+    names = list(interfaces) or _usual(environment)
+    for name in names:
+        parse_interface(name)
+    if len(set(names)) < max(2, len(names)):
+        raise UsageError("a comparison needs two different interfaces", mend="see: agentfw compare interfaces --help")
+    numbers = tuple(dict.fromkeys(seeds)) or (spec.seed,)
+    record = resolved.model_dump(mode="json")
+    jobs = [_Job(record, host.options, interface, seed) for interface in names for seed in numbers]
+    processes = processes or usual_processes(len(jobs))
+    # Here, this host will do; a process of its own makes its own.
+    work = _play_elsewhere if processes > 1 else lambda job: _play(job, host)
+    found = in_processes(work, jobs, processes, done=lambda count: done(count, len(jobs)))
+    played: dict[str, dict[int, list[Figures]]] = {name: {} for name in names}
+    for job, figures in zip(jobs, found, strict=True):
+        played[job.interface][job.seed] = figures
+    return InterfaceComparison(resolved, numbers, environment.headline, environment.lower_is_better, played)
+
+
+def _usual(environment: Environment) -> list[str]:
+    """The reflex is only there for an environment that has one."""
+    has_reflex = type(environment).reflex is not Environment.reflex
+    return [name for name in USUAL_INTERFACES if name != "reflex" or has_reflex]
+
+
+@cache
+def _host(options: HostOptions) -> Host:
+    return Host.load(options)
+
+
+def _play_elsewhere(job: _Job) -> list[Figures]:
+    return _play(job, _host(job.options))
+
+
+def _play(job: _Job, host: Host) -> list[Figures]:
+    """The figures of each task."""
+    spec = parse_spec({**job.spec, "interface": job.interface, "seed": job.seed}, "spec")
+    with stdout_to_stderr():
+        assembly = assemble(spec, host)
+        found: dict[str, Figures] = {}
+
+        async def play() -> None:
+            room = asyncio.Semaphore(spec.concurrency)
+
+            async def one(task: Task) -> None:
+                async with room:
+                    with blamed(f"episode {task.id} of {spec.environment.name} + {spec.policy.name}"):
+                        episode = await assembly.engagement(task, None).run(task)
+                episode.environment = spec.environment.name
+                found[task.id] = {
+                    "utility": checked_figure(episode.utility, "utility", episode),
+                    **{
+                        name: checked_figure(value, name, episode, or_nan=True)
+                        for name, value in episode.outcome.items()
+                    },
+                    "turns": float(len(episode.turns)),
+                }
+
+            try:
+                await assembly.open(Path())  # there is no memory that would keep anything there
+                await asyncio.gather(*map(one, tasks))
+            finally:
+                await assembly.close()
+
+        tasks = assembly.tasks()
+        asyncio.run(play())
+    return [found[task.id] for task in tasks]
+
+
+def _known(figures: Figures) -> dict[str, float | None]:
+    """JSON has no NaN: what was not measured is null."""
+    return {name: None if math.isnan(value) else value for name, value in figures.items()}

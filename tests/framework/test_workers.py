@@ -1,0 +1,96 @@
+"""Work in processes of its own: the same answers however many there are, whichever dies, and nobody left behind."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.errors import AgentfwError
+from agentfw.runs.workers import in_processes, usual_processes
+
+SITE = Path(__file__).parents[1] / "site"
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+
+
+@pytest.fixture(autouse=True)
+def working(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Work that worker processes can import."""
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.working")
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_answers_come_in_the_order_of_the_jobs(working: Any, processes: int) -> None:
+    heard: list[int] = []
+    assert in_processes(working.squared, [3, 1, 2, 0], processes, done=heard.append) == [9, 1, 4, 0]
+    assert heard == [1, 2, 3, 4]
+
+
+def test_no_job_needs_no_process(working: Any) -> None:
+    assert in_processes(working.squared, [], 2) == []
+    assert usual_processes(0) == 1
+
+
+@posix
+def test_what_a_dead_worker_had_in_hand_is_done_again(working: Any, tmp_path: Path) -> None:
+    jobs = [(str(tmp_path), number) for number in range(6)]
+    assert in_processes(working.die_once, jobs, 2) == list(range(6))
+    assert (tmp_path / "died").exists()
+
+
+@posix
+def test_workers_that_die_again_and_again_are_an_error_in_words(working: Any) -> None:
+    with pytest.raises(AgentfwError, match="worker processes died") as caught:
+        in_processes(working.always_die, [1, 2], 2)
+    assert "--jobs 1" in caught.value.mend
+
+
+def test_an_error_of_a_job_keeps_its_words_and_its_exit_code(working: Any) -> None:
+    with pytest.raises(AgentfwError, match='no cup is called "glas"') as caught:
+        in_processes(working.refuse, [1, 2], 2)
+    assert caught.value.exit_code == 2
+    assert caught.value.mend == "known: glass"
+
+
+@posix
+def test_workers_are_gone_when_whoever_started_them_is_killed(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "agentfw_laboratory.working", str(tmp_path)], env={**os.environ, "PYTHONPATH": str(SITE)}
+    )
+    workers = waited(lambda: [int(path.name.partition("-")[2]) for path in tmp_path.glob("worker-*")], 2)
+    parent.kill()
+    parent.wait()
+    assert waited(lambda: [pid for pid in workers if not running(pid)], 2) == workers
+
+
+def waited(look: Callable[[], list[int]], count: int) -> list[int]:
+    for _ in range(600):
+        found = look()
+        if len(found) == count:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"after a minute there are {len(found)} of {count}")
+
+
+def running(pid: int) -> bool:
+    """Whether a process is there and not only its name: a dead one stays listed until it is waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+    except OSError:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
