@@ -92,6 +92,15 @@ class SkillGraph:
             store.close()
             raise
 
+    @classmethod
+    def tenants(cls, where: str | Path) -> list[str]:
+        """Whose graphs are at a place, so that a slip in a name can be told from a new one."""
+        if _on_a_server(where):
+            from agentfw_memory.graph.postgres_store import PostgresStore
+
+            return PostgresStore.tenants(str(where))
+        return SqliteStore.tenants(where)
+
     @property
     def tenant(self) -> str:
         return self._store.tenant
@@ -297,11 +306,15 @@ class SkillGraph:
 def open_store(where: str | Path, *, tenant: str, settings: GraphSettings, clock: Clock) -> Store:
     """The store at a place: a PostgreSQL server's address, or else a file."""
     name_of("tenant", tenant)
-    if isinstance(where, str) and where.startswith("postgresql://"):
+    if _on_a_server(where):
         from agentfw_memory.graph.postgres_store import PostgresStore
 
-        return PostgresStore.open(where, tenant=tenant, clock=clock)
+        return PostgresStore.open(str(where), tenant=tenant, clock=clock)
     return SqliteStore.open(where, tenant=tenant, power_safe=settings.power_safe, clock=clock)
+
+
+def _on_a_server(where: str | Path) -> bool:
+    return isinstance(where, str) and where.startswith("postgresql://")
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

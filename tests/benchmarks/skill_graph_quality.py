@@ -24,6 +24,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,8 @@ SYSTEMS: dict[str, GraphSettings] = {
     "community term off": replace(FULL, community_weight=0.0),
     "complement term off": replace(FULL, complement_boost=0.0),
     "conflict term off": replace(FULL, conflict_weight=0.0),
-    "conflicts with chosen": replace(FULL, conflicts_with="selected"),
+    "conflicts with candidates": replace(FULL, conflicts_with="candidates"),
+    "user weight 0.3": replace(FULL, user_weight=0.3),
     "Louvain": replace(FULL, communities="louvain"),
 }
 
@@ -262,12 +264,14 @@ class Figures:
 
     precision: list[float]
     ndcg: list[float]
+    contradicting: list[float]
+    """Pairs of hits that say the opposite of each other, by what is hidden; nobody can follow both."""
     known: list[bool]
 
 
 def judge(built: Built, settings: GraphSettings) -> Figures:
     """Ask everything; a hit counts by its grade."""
-    society, figures, path = built.society, Figures([], [], []), built.path
+    society, figures, path = built.society, Figures([], [], [], []), built.path
     anew = settings.communities != FULL.communities
     if anew:
         path = Path(shutil.copy(path, path.with_suffix(".other")))
@@ -276,12 +280,19 @@ def judge(built: Built, settings: GraphSettings) -> Figures:
             graph.prepare()
         for asked in society.queries:
             hits = graph.recall(asked.text, user=asked.user, k=K)
-            grades = [society.grade(asked, built.planted[hit.skill.id]) for hit in hits]
+            told = [built.planted[hit.skill.id] for hit in hits]
+            grades = [society.grade(asked, skill) for skill in told]
             best = sorted((society.grade(asked, skill) for skill in built.planted.values()), reverse=True)[:K]
             figures.precision.append(sum(grade > 0 for grade in grades) / K)
             figures.ndcg.append(gain(grades) / gain(best) if any(best) else float("nan"))
+            figures.contradicting.append(sum(opposed(one, other) for one, other in combinations(told, 2)))
             figures.known.append(asked.known)
     return figures
+
+
+def opposed(one: Planted, other: Planted) -> bool:
+    """Whether two skills decide one question of one scenario in two ways."""
+    return (one.scenario, one.question) == (other.scenario, other.question) and one.choice != other.choice
 
 
 def gain(grades: Sequence[int]) -> float:
@@ -338,22 +349,23 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def row(name: str, some: Figures, full: Figures) -> dict[str, Any]:
     found: dict[str, Any] = {"system": name}
-    for figure in ("precision", "ndcg"):
+    for figure in ("precision", "ndcg", "contradicting"):
         interval = bootstrap(getattr(some, figure))
         found[figure] = {"mean": interval.estimate, "low": interval.low, "high": interval.high}
     for word, wanted in (("known", True), ("strange", False)):
         values = [value for value, known in zip(some.ndcg, some.known, strict=True) if known is wanted]
         found[f"ndcg, {word}"] = float(np.nanmean(values)) if values else float("nan")
     if some is not full:
-        difference = paired_difference(some.ndcg, full.ndcg)
-        interval = difference.difference
-        found["against graph score"] = {
-            "mean": interval.estimate,
-            "low": interval.low,
-            "high": interval.high,
-            "p": difference.p_value,
-        }
+        found["against graph score"] = against(some.ndcg, full.ndcg)
+        found["contradicting, against"] = against(some.contradicting, full.contradicting)
     return found
+
+
+def against(some: Sequence[float], full: Sequence[float]) -> dict[str, float]:
+    """The paired difference, query by query."""
+    difference = paired_difference(some, full)
+    interval = difference.difference
+    return {"mean": interval.estimate, "low": interval.low, "high": interval.high, "p": difference.p_value}
 
 
 def changed(settings: GraphSettings) -> Mapping[str, Any]:
@@ -380,13 +392,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         f"{result['queries']} queries of {result['users']} people in each of {result['seeds']} societies, "
         f"{result['skills']} skills, embedder {result['embedder']}, k={K}; 95% intervals over queries\n"
     )
-    print(f"{'':<26}{'precision':>20}{'NDCG':>24}{'known':>8}{'strange':>9}   NDCG against the graph score")
+    heads = f"{'precision':>20}{'NDCG':>22}{'contradicting':>22}{'known':>10}{'strange':>9}"
+    print(f"{'':<26}{heads}   NDCG, and what contradicts, against the graph score")
     for some in result["systems"]:
-        cells = [shown(some[name]) for name in ("precision", "ndcg")]
-        against = some.get("against graph score")
-        last = f"{shown(against, '+')} p={against['p']:.3f}" if against else ""
+        cells = [shown(some[name]) for name in ("precision", "ndcg", "contradicting")]
+        beside = [some[name] for name in ("against graph score", "contradicting, against") if name in some]
+        last = "  ".join(f"{shown(one, '+')} p={one['p']:.3f}" for one in beside)
         by_kind = f"{some['ndcg, known']:>8.3f}{some['ndcg, strange']:>9.3f}"
-        print(f"{some['system']:<26}{cells[0]:>22}{cells[1]:>22}{by_kind}   {last}")
+        print(f"{some['system']:<26}{cells[0]:>22}{cells[1]:>22}{cells[2]:>22}{by_kind}   {last}")
     if "found" in result:
         print(f"\nfound on training seeds: {result['found']}")
     return result

@@ -77,7 +77,7 @@ def test_two_hops_bring_what_likeness_alone_does_not(tmp_path: Path) -> None:
     query = "alpha beta gamma"
     pools = {}
     for siblings in (20, 0):
-        chosen = GraphSettings(siblings=siblings, candidates=10)
+        chosen = GraphSettings(siblings=siblings, candidates=10, user_weight=0.3)
         with SkillGraph.open(tmp_path / "skills.db", tenant="team", settings=chosen) as graph:
             hits = graph.recall(query, user="ben", k=10)
             pools[siblings] = {hit.skill.id: hit.why.path for hit in hits}
@@ -375,6 +375,8 @@ def test_a_number_of_hits_that_cannot_be_is_refused(graph: SkillGraph, k: Any) -
         {"text": ""},
         {"text": "x" * 10_000_000},
         {"text": "half \udc80"},
+        {"owner": "ana \ud83e"},
+        {"tools": ["half \udfff"]},
         {"text": 3},
         {"owner": ""},
         {"owner": "ana\n"},
@@ -465,6 +467,38 @@ def test_settings_that_cannot_be_are_refused() -> None:
         assert next(iter(wrong)) in str(refusal.value)
     with pytest.raises(BadInputError, match="no ablation"):
         GraphSettings.ablation("C1")
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("the query has half a character", lambda graph: graph.recall("move \ud83e", user="ana")),
+        ("the user 'ana.*half a character", lambda graph: graph.recall("move", user="ana\ud83e")),
+        ("the skill has half a character", lambda graph: graph.add_skill(owner="ana", text="tea \udc80")),
+        ("the skill has half a character", lambda graph: graph.update_skill("s2", text="tea \udc80")),
+        ("the profile has half a character", lambda graph: graph.set_profile("ana", "likes \udc80")),
+        ("the scenario .*half a character", lambda graph: graph.connect("s2", "APPLIES_TO", "\udc80")),
+        (
+            "the outcome has half a character",
+            lambda graph: graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "\udc80"}, 1.0),
+        ),
+        (
+            "the drafted skill has half a character",
+            lambda graph: graph.learn(
+                {"id": "t", "user": "ana", "query": "q", "steps": [{"action": "look", "tool": "\udc80"}]}, 1.0
+            ),
+        ),
+    ],
+)
+def test_half_a_character_is_told_as_such_wherever_it_comes(
+    graph: SkillGraph, words: str, call: Callable[[SkillGraph], object]
+) -> None:
+    graph.add_skill(owner="ana", text="stays")
+    with pytest.raises(BadInputError, match=words) as refusal:
+        call(graph)
+    assert "cut" in refusal.value.mend
+    assert graph.stats().nodes == {"skill": 1, "user": 1}
+    assert texts(graph, "stays", "ana") == ["stays"]
 
 
 # Whose file it is

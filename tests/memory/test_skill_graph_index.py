@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -176,3 +177,27 @@ def test_a_graph_grows_from_one_kind_of_index_into_the_other_without_a_differenc
                 for hit in graph.recall(query, user="ana", k=10)
             ]
     assert answers[100] == answers[1000]
+
+
+def test_without_faiss_a_large_graph_is_looked_through_whole_and_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(path: Path) -> list[tuple[str, float]]:
+        with SkillGraph.open(path, tenant="t", settings=SMALL) as graph:
+            graph.add_skill(owner="ana", text=f"word {len(asked)} more")
+            graph.prepare()
+            return [(hit.skill.id, round(hit.score, 5)) for query in asked for hit in graph.recall(query, user="ana")]
+
+    asked = ["word 17", "word 203", "more"]
+    with SkillGraph.open(tmp_path / "with.db", tenant="t", embedder="hash:64", settings=SMALL) as graph:
+        graph.add_skills(NewSkill("ana", f"word {number}") for number in range(300))
+        graph.export_jsonl(tmp_path / "all.jsonl")
+    assert list(tmp_path.glob("*.index")) == []  # nothing was recalled yet
+    with_faiss = found(tmp_path / "with.db")
+    assert list(tmp_path.glob("with.db-*.index")) != []
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    assert found(tmp_path / "with.db") == with_faiss  # the index that somebody else left is no hindrance
+    with SkillGraph.open(tmp_path / "without.db", tenant="t", embedder="hash:64", settings=SMALL) as graph:
+        graph.import_jsonl(tmp_path / "all.jsonl")
+    assert found(tmp_path / "without.db") == with_faiss
+    assert list(tmp_path.glob("without.db-*.index")) == []

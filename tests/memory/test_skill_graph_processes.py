@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import select
 import subprocess
 import sys
 import time
@@ -48,7 +49,9 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path
     names = ["ana", "ben", "cleo", "dan"]
     for turn in range(3):
         writers = {name: start(path, name, turn * 10, 1000) for name in names}
-        time.sleep(2 + generator.random())
+        for writer in writers.values():
+            select.select([writer.stdout], [], [], 300)  # until it has told something, however busy the machine is
+        time.sleep(generator.random())
         for name, writer in writers.items():
             time.sleep(generator.random() / 5)
             writer.kill()

@@ -195,18 +195,27 @@ def test_an_edge_is_there_once_and_keeps_its_past(open_store: Open) -> None:
     assert {edge.source for edge in past} == {f"skill:s{one}"}
 
 
-def test_structure_gives_what_came_after_a_row(open_store: Open) -> None:
+def test_structure_is_who_owns_what_and_whom_it_served(open_store: Open) -> None:
     store = open_store()
     with store.writing() as change:
-        one = add(store, change, "ana", "one")
-    rows = list(store.structure())
+        one, other = add(store, change, "ana", "one"), add(store, change, "ben", "other", shared=True)
+        ana, ben = store.nodes(change, "user", ["ana", "ben"]).values()
+    assert [row[1:] for row in store.structure()] == [(ana, one, 1.0), (ben, other, 1.0)]
+    last = [row for row, *_ in store.structure()][-1]
     with store.writing() as change:
-        two = add(store, change, "ana", "two")
-        store.add_edges(change, [EdgeRow("CONFLICTS", one, two)])
-    assert [(kind, target) for _, kind, _, target, _ in store.structure(rows[-1][0])] == [("OWNS", two)]
+        # Of these only the trajectory that went well binds anybody, and it binds its user.
+        store.add_edges(change, [EdgeRow("CONFLICTS", one, other), EdgeRow("COMPLEMENTS", one, other)])
+        tool, scenario = store.nodes(change, "tool", ["calendar"]), store.nodes(change, "scenario", ["trips"])
+        store.add_edges(change, [EdgeRow("REQUIRES", one, tool["calendar"])])
+        store.add_edges(change, [EdgeRow("APPLIES_TO", one, scenario["trips"])])
+        store.add_edges(change, [EdgeRow("TRIGGERS", scenario["trips"], one)])
+        for name, reward in (("went well", 0.9), ("came to nothing", 0.01), ("did harm", -1.0)):
+            trip = store.add_trajectory(change, TrajectoryRow(name, ana, "q", "o", reward))
+            store.add_edges(change, [EdgeRow("EXECUTED", trip, other, reward)])
+    assert [row[1:] for row in store.structure(last)] == [(ana, other, 0.9)]
     with store.writing() as change:
         store.end_skills(change, [one])
-    assert [target for _, _, _, target, _ in store.structure()] == [two]
+    assert [row[1:] for row in store.structure()] == [(ben, other, 1.0), (ana, other, 0.9)]
 
 
 def test_uses_are_counted_and_can_be_counted_anew(open_store: Open) -> None:
@@ -302,6 +311,8 @@ def test_an_export_is_equal_after_it_was_imported(open_store: Open, tmp_path: Pa
         (lambda lines: [line for line in lines if '"row": "version"' not in line], "can't be taken"),
         (lambda lines: [line.replace('"vector": "', '"vector": "AAAA') for line in lines], "vector"),
         (lambda lines: [*lines, '{"row": "sqlite_schema", "x": 1}'], "can't be taken"),
+        (lambda lines: [line.replace('"weight": 1.0', '"weight": {}') for line in lines], "can't be taken"),
+        (lambda lines: [line.replace("anew", "\\ud83e") for line in lines], "can't be taken"),
     ],
 )
 def test_a_spoilt_export_is_refused_and_nothing_of_it_taken(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agentfw_cli.main import main
+from agentfw_memory import SkillGraph
 
 
 class Answer(NamedTuple):
@@ -77,7 +78,8 @@ def test_stats_say_how_much_there_is(filled: Memory) -> None:
     found = filled("stats", "--json").json
     assert found["nodes"] == {"scenario": 1, "skill": 2, "tool": 1, "user": 2}
     assert found["embedder"].startswith("hash")
-    assert filled("stats", "--tenant", "another", "--json").json["nodes"] == {"skill": 0}
+    assert filled("add", "--owner", "cleo", "Hers", "--tenant", "another").code == 0
+    assert filled("stats", "--tenant", "another", "--json").json["nodes"] == {"skill": 1, "user": 1}
 
 
 def test_trajectories_are_learned_once(filled: Memory, tmp_path: Path) -> None:
@@ -115,6 +117,7 @@ def test_forgetting_wants_a_yes(filled: Memory) -> None:
     assert filled("forget", "ana", "--yes", "--json").json["skills"] == 1
     assert filled("recall", "--user", "ana", "slot", "--json").json[0]["skill"]["owner"] == "ben"
     assert "skills" in filled("forget", "ben", "--yes").out
+    assert "nothing of bem was here" in filled("forget", "bem", "--yes").err
 
 
 def test_an_export_goes_into_another_store_and_comes_out_equal(filled: Memory, tmp_path: Path) -> None:
@@ -148,6 +151,26 @@ def test_what_only_reads_makes_no_store(memory: Memory, tmp_path: Path, words: t
     assert answer.code == 2
     assert "there is no store skills.db" in answer.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stats",),
+        ("recall", "--user", "ana", "hello"),
+        ("forget", "ana", "--yes"),
+        ("export", "out.jsonl"),
+        ("reembed", "--embedder", "hash"),
+        ("view",),
+    ],
+)
+def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert filled("add", "--owner", "ana", "One more", "--tenant", "team-b").code == 0
+    answer = filled(*words, "--tenant", "agentwf")
+    assert answer.code == 2
+    assert 'skills.db holds nothing of tenant "agentwf"' in answer.err
+    assert "say --tenant agentfw; it holds agentfw, team-b" in answer.err
+    assert SkillGraph.tenants(tmp_path / "skills.db") == ["agentfw", "team-b"]
 
 
 def test_a_foreign_file_and_an_empty_query_are_refused_in_words(filled: Memory, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
         ("community_weight", 0.9),
         ("complement_boost", 0.5),
         ("conflict_weight", 0.5),
-        ("conflicts_with", "selected"),
+        ("conflicts_with", "candidates"),
         ("query_similarity", "words"),
         ("candidates", 3),
         ("siblings", 0),

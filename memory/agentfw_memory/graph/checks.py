@@ -28,8 +28,10 @@ from .store import Float32Array, number_of
 __all__ = ["name_of", "names_of", "number", "rows_of", "skill_number", "text_of"]
 
 LONGEST_NAME = 200
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_UNKEPT = re.compile("[\x00\ud800-\udfff]")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f]")
+_HALF = re.compile("[\ud800-\udfff]")
+"""One of the two halves that some programs make a character of, alone: it is no character, and no file keeps it."""
+_WHOLE = "take it out; it comes of text that was cut, or read with surrogatepass or surrogateescape"
 
 
 def name_of(what: str, name: object) -> str:
@@ -43,6 +45,8 @@ def name_of(what: str, name: object) -> str:
         raise BadInputError(f"the {what} {shown!r} has {len(name)} characters", mend=f"use {LONGEST_NAME} at most")
     if _UNSEEN.search(name):
         raise BadInputError(f"the {what} {shown!r} has a control character", mend="use letters that can be seen")
+    if _HALF.search(name):
+        raise BadInputError(f"the {what} {shown!r} has half a character", mend=_WHOLE)
     return name
 
 
@@ -63,8 +67,12 @@ def text_of(what: str, text: object, longest: int) -> str:
             f"the {what} has {len(text)} characters; at most {longest} are taken",
             mend="shorten it, or raise the setting longest_text",
         )
-    if _UNKEPT.search(text):
-        raise BadInputError(f"the {what} has a NUL or half a character, which no file keeps", mend="take them out")
+    if "\x00" in text:
+        raise BadInputError(f"the {what} has a NUL character", mend="take it out")
+    if half := _HALF.search(text):
+        raise BadInputError(
+            f"the {what} has half a character, {half[0]!r} at {half.start()}, which no file keeps", mend=_WHOLE
+        )
     return text
 
 

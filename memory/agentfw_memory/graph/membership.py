@@ -3,8 +3,12 @@
 The one rule: the store's edges are the truth. Communities are counted from them and from nothing else; what is kept of
 them in the store spares the next process a full pass, and can be thrown away at any time.
 
-A new skill goes where its owner, tools and scenarios are, in far less than a millisecond. When enough has changed, the
-part that changed is split again; a graph that was never split, or has doubled since, is split whole.
+Users and skills are in communities: a user is bound to the skills that they own, and to those that they used, by how
+well that went. Tools and scenarios are left out. With them communities are the scenarios, and to share one with a skill
+says nothing of whom it suits; without them they are circles of people who do things alike, as the score needs them.
+
+A new skill goes where its owner is, in far less than a millisecond. When enough has changed, the part that changed is
+split again; a graph that was never split, or has doubled since, is split whole.
 """
 
 from __future__ import annotations
@@ -22,7 +26,6 @@ from agentfw_memory.errors import BadInputError
 
 from .communities import Communities
 from .index import Integers, grown
-from .records import EdgeKind
 from .settings import GraphSettings
 from .store import Store
 
@@ -88,7 +91,7 @@ class Membership:
         rows = iter(self._store.structure())
         while batch := list(islice(rows, 50_000)):
             self._row = batch[-1][0]
-            ends.append(np.array([(source, target) for _, _, source, target, _ in batch], np.int64))
+            ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
             weights.append(np.array([weight for *_, weight in batch]))
         edges, weighed = np.concatenate(ends), np.concatenate(weights)
         self._communities.full(np.unique(edges), edges, weighed)
@@ -130,32 +133,26 @@ class Membership:
         except (BadInputError, EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
             return  # what can't be read is counted again
 
-    def _take(self, edges: list[tuple[int, EdgeKind, int, int, float]]) -> None:
+    def _take(self, edges: list[tuple[int, int, int, float]]) -> None:
         known = self._communities
-        new: dict[int, dict[int, float]] = {}
-        for _, kind, source, target, weight in edges:
-            skill, other = (target, source) if kind in ("OWNS", "TRIGGERS") else (source, target)
-            if skill in known and other in known:
-                known.connect(skill, other, weight)
+        owned: dict[int, dict[int, float]] = {}
+        for _, user, skill, weight in edges:
+            if skill in known and user in known:
+                known.connect(skill, user, weight)
+            elif skill in known:
+                self._add(user, {skill: weight})
             else:
-                at, far = (other, skill) if skill in known else (skill, other)
-                around = new.setdefault(at, {})
-                around[far] = around.get(far, 0.0) + weight
-        for node, around in new.items():
-            self._add(node, {other: weight for other, weight in around.items() if other in known})
-            for other, weight in around.items():
-                # A new user, tool or scenario belongs where its first skill does.
-                if other in known:
-                    continue
-                self._add(other, {node: weight})
+                around = owned.setdefault(skill, {})
+                around[user] = around.get(user, 0.0) + weight
+        for skill, around in owned.items():
+            self._add(skill, {user: weight for user, weight in around.items() if user in known})
+            for user, weight in around.items():
+                if user not in known:
+                    self._add(user, {skill: weight})
         self._row = edges[-1][0]
         self._saved = False
 
     def _add(self, node: int, around: dict[int, float]) -> None:
-        if node in self._communities:
-            for other, weight in around.items():
-                self._communities.connect(node, other, weight)
-            return
         found = self._communities.add(node, around)
         if node + 1 >= len(self._labels):
             old = len(self._labels)

@@ -17,7 +17,7 @@ import numpy as np
 from .postgres_server import told, transaction
 from .records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
 from .sqlite_rows import digest
-from .store import Change, Clock, EdgeRow, EmbedderRecord, Float32Array, LiveRows, SkillRow, TrajectoryRow
+from .store import BINDING, Change, Clock, EdgeRow, EmbedderRecord, Float32Array, LiveRows, SkillRow, TrajectoryRow
 
 if TYPE_CHECKING:
     from .postgres_server import Connection
@@ -137,7 +137,7 @@ class PostgresRows:
         gone = [int(number) for number in numbers]
         self._end_versions(gone, change.now)
         self._execute("DELETE FROM live WHERE tenant = %s AND number = ANY(%s::bigint[])", self._tenant, gone)
-        self._end(change, gone)
+        self._note_ended(change, gone)
         for end in ("source", "target"):
             sql = f"UPDATE edge SET valid_to = %s WHERE tenant = %s AND {end} = ANY(%s::bigint[]) AND valid_to IS NULL"
             self._execute(sql, change.now, self._tenant, gone)
@@ -238,12 +238,14 @@ class PostgresRows:
             self._names.clear()  # somebody may have been forgotten, and their name with them
         return gone
 
-    def structure(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, float]]:
+    def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
         sql = (
-            "SELECT row, kind, source, target, weight FROM edge WHERE row > %s AND tenant = %s AND valid_to IS NULL "
-            "AND kind NOT IN ('EXECUTED', 'CONFLICTS') ORDER BY row LIMIT 50000"
+            'SELECT e.row, coalesce(t."user", e.source), e.target, e.weight FROM edge e '
+            "LEFT JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source AND e.kind = 'EXECUTED' "
+            "WHERE e.row > %s AND e.tenant = %s AND e.valid_to IS NULL AND e.kind IN ('OWNS', 'EXECUTED') "
+            "AND e.weight >= %s ORDER BY e.row LIMIT 50000"
         )
-        while batch := self._rows(sql, after, self._tenant):
+        while batch := self._rows(sql, after, self._tenant, BINDING):
             after = batch[-1][0]
             yield from batch
 
@@ -411,7 +413,7 @@ class PostgresRows:
         sql = "UPDATE version SET valid_to = %s WHERE tenant = %s AND number = ANY(%s::bigint[]) AND valid_to IS NULL"
         self._execute(sql, when, self._tenant, list(numbers))
 
-    def _end(self, change: Change, numbers: Sequence[int]) -> None:
+    def _note_ended(self, change: Change, numbers: Sequence[int]) -> None:
         """Note for other processes that these are no more."""
         sql = "INSERT INTO ended (tenant, changed, number) SELECT %s, %s, unnest(%s::bigint[])"
         self._execute(sql, self._tenant, change.number, list(numbers))

@@ -9,12 +9,13 @@ The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSet
     + community_weight * share of levels on which both are in one community
     + complement_boost where a candidate complements it - conflict_weight where a candidate contradicts it
 
-The paper reads the conflict term off the candidates. `conflicts_with="selected"` reads it off what was already chosen,
-so that of two skills that contradict each other the better one isn't held back by the other.
+The paper reads the conflict term off the candidates (`conflicts_with="candidates"`). Here it is read off what was
+already chosen, so that of two skills that contradict each other the better one isn't held back by the other.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -151,19 +152,24 @@ def _chosen(
     view: View, pool: Integers, by_query: Floats, score: Floats, penalty: float, k: int
 ) -> tuple[Integers, Floats]:
     """Take one after the other, each time the best of what is left, less what it contradicts."""
-    conflicts = np.zeros(len(pool))
-    places = {number: place for place, number in enumerate(pool.tolist())}
-    left = np.ones(len(pool), np.bool_)
+    conflicts, numbers = np.zeros(len(pool)), pool.tolist()
+    if not any(number in view.rivals for number in numbers):
+        return np.lexsort((pool, -by_query, -score))[:k], conflicts
+    places = {number: place for place, number in enumerate(numbers)}
+    queue = [(-worth, -like, number, 0.0) for worth, like, number in zip(score, by_query, numbers, strict=True)]
+    heapq.heapify(queue)
     chosen: list[int] = []
-    while len(chosen) < min(k, len(pool)):
-        open_places = np.flatnonzero(left)
-        now = (score - penalty * conflicts)[open_places]
-        place = int(open_places[np.lexsort((pool[open_places], -by_query[open_places], -now))[0]])
+    while queue and len(chosen) < k:
+        _, _, number, lessened = heapq.heappop(queue)
+        place = places[number]
+        if lessened != conflicts[place]:
+            continue  # it is in the queue once more, for what it is worth now
         chosen.append(place)
-        left[place] = False
-        for rival in view.rivals.get(int(pool[place]), ()):
-            if rival in places and left[places[rival]]:
-                conflicts[places[rival]] = 1.0
+        for rival in view.rivals.get(number, ()):
+            other = places.get(rival)
+            if other is not None and other not in chosen and not conflicts[other]:
+                conflicts[other] = 1.0
+                heapq.heappush(queue, (penalty - score[other], -by_query[other], rival, 1.0))
     return np.array(chosen, np.int64), conflicts
 
 

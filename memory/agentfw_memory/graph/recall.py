@@ -37,14 +37,16 @@ NOBODY = 0
 class Recaller:
     """What one process knows of one tenant. For one thread at a time."""
 
+    view: View
+    membership: Membership | None
+    _words: Words[int] | None
+    _seen: dict[int, Skill]
+
     def __init__(self, store: Store, embedder: Embedder, settings: GraphSettings) -> None:
         self._store, self._embedder, self._settings = store, embedder, settings
         self._maker = record_of(embedder)
-        self.view = View(store, settings, embedder.dimensions)
-        self.membership: Membership | None = None
-        self._words: Words[int] | None = Words() if settings.query_similarity == "words" else None
         self._saved_sizes: dict[str, int] = {}
-        self._seen: dict[int, Skill] = {}
+        self._start()
 
     def embed(self, texts: list[str]) -> Float32Array:
         return rows_of(self._embedder.embed(texts), texts, self._embedder.dimensions)
@@ -64,24 +66,11 @@ class Recaller:
         if not self.view.counter:
             self._begin()
         try:
-            touched = self.view.catch_up(counter)
+            self._take(self.view.catch_up(counter))
         except BaseException:
             # What was taken in half can't be trusted; the next who asks loads it anew.
-            self.view, self.membership = View(self._store, self._settings, self._embedder.dimensions), None
+            self._start()
             raise
-        for number in touched if self._seen else ():
-            self._seen.pop(number, None)
-        if self._words is not None:
-            texts = self._store.texts(touched)
-            for number in touched:
-                if number in texts:
-                    self._words.add(number, texts[number])
-                else:
-                    self._words.remove(number)
-        if self._settings.community_weight:
-            self.membership = self.membership or Membership(self._store, self._settings)
-            live = self.view.live
-            self.membership.catch_up(one for one in touched if one >= len(live) or not live[one])
 
     def recall(self, query: str, user: str, k: int) -> list[Hit]:
         """The k skills that fit best."""
@@ -127,6 +116,29 @@ class Recaller:
                 self.save()
 
     # Within
+
+    def _start(self) -> None:
+        """Know nothing yet."""
+        self.view = View(self._store, self._settings, self._embedder.dimensions)
+        self.membership = None
+        self._words = Words() if self._settings.query_similarity == "words" else None
+        self._seen = {}
+
+    def _take(self, touched: list[int]) -> None:
+        """Bring to the present what follows from the view, of which these skills are new, changed or gone."""
+        for number in touched if self._seen else ():
+            self._seen.pop(number, None)
+        if self._words is not None:
+            texts = self._store.texts(touched)
+            for number in touched:
+                if number in texts:
+                    self._words.add(number, texts[number])
+                else:
+                    self._words.remove(number)
+        if self._settings.community_weight:
+            self.membership = self.membership or Membership(self._store, self._settings)
+            live = self.view.live
+            self.membership.catch_up(one for one in touched if one >= len(live) or not live[one])
 
     def _begin(self) -> None:
         for shelf in SHELVES if faiss_installed() else ():

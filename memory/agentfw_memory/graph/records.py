@@ -164,7 +164,7 @@ class Receipt:
     nodes: int = 0
     """The user, and tools and scenarios that nobody else has."""
     communities: int = 0
-    """Places in stored communities."""
+    """Stored passes over the communities; they are made anew, without this person."""
     index_files: int = 0
 
 

@@ -9,7 +9,8 @@ settings: `GraphSettings.ablation("B1")`.
     0.0
 
 The parpo-psgm paper's own values of the four weights, of the number of candidates and of the thresholds are lost with
-its formulas; these are ours.
+its formulas; these are ours. `user_weight` and `conflicts_with` were chosen by what they are worth on generated people,
+of whom those in the docs' figures are none.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class GraphSettings:
 
     query_weight: float = 0.4
     """Weight of the likeness of query and skill."""
-    user_weight: float = 0.3
+    user_weight: float = 0.1
     """Weight of the likeness of user and skill; a user is their profile, or else the mean of their skills."""
     community_weight: float = 0.2
     """Weight of the share of community levels on which user and skill are together."""
@@ -40,7 +41,7 @@ class GraphSettings:
     """What a skill gains when one that it works well with is among the candidates."""
     conflict_weight: float = 0.1
     """What a skill loses when one that it contradicts is among the candidates."""
-    conflicts_with: Literal["candidates", "selected"] = "candidates"
+    conflicts_with: Literal["candidates", "selected"] = "selected"
     """Whether a conflict counts with any candidate (the formula), or only with what is already chosen (greedy)."""
     query_similarity: Literal["vectors", "words"] = "vectors"
     """Whether candidates are found and compared by their vectors or by their words (BM25)."""

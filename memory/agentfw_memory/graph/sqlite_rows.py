@@ -19,7 +19,7 @@ import numpy as np
 
 from .records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
 from .sqlite_file import patiently, transaction
-from .store import Change, Clock, EdgeRow, EmbedderRecord, Float32Array, LiveRows, SkillRow, TrajectoryRow
+from .store import BINDING, Change, Clock, EdgeRow, EmbedderRecord, Float32Array, LiveRows, SkillRow, TrajectoryRow
 
 __all__ = ["SqliteRows", "digest", "packed", "unpacked"]
 
@@ -147,10 +147,7 @@ class SqliteRows:
         self._end_versions(numbers, change.now)
         of = [(self._tenant, number) for number in numbers]
         self._connection.executemany("DELETE FROM live WHERE tenant = ? AND number = ?", of)
-        self._connection.executemany(
-            "INSERT INTO ended (tenant, changed, number) VALUES (?, ?, ?)",
-            [(self._tenant, change.number, number) for number in numbers],
-        )
+        self._note_ended(change, numbers)
         for end in ("source", "target"):
             sql = f"UPDATE edge SET valid_to = ? WHERE tenant = ? AND {end} = ? AND valid_to IS NULL"
             self._connection.executemany(sql, [(change.now, *one) for one in of])
@@ -250,13 +247,14 @@ class SqliteRows:
             self._names.clear()  # somebody may have been forgotten, and their name with them
         return gone
 
-    def structure(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, float]]:
+    def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
         sql = (
-            "SELECT row, kind, source, target, weight FROM edge INDEXED BY edge_row "
-            "WHERE row > ? AND tenant = ? AND valid_to IS NULL "
-            "AND kind NOT IN ('EXECUTED', 'CONFLICTS') ORDER BY row LIMIT 50000"
+            "SELECT e.row, coalesce(t.user, e.source), e.target, e.weight FROM edge e INDEXED BY edge_row "
+            "LEFT JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source AND e.kind = 'EXECUTED' "
+            "WHERE e.row > ? AND e.tenant = ? AND e.valid_to IS NULL AND e.kind IN ('OWNS', 'EXECUTED') "
+            "AND e.weight >= ? ORDER BY e.row LIMIT 50000"
         )
-        while batch := self._rows(sql, after, self._tenant):
+        while batch := self._rows(sql, after, self._tenant, BINDING):
             after = batch[-1][0]
             yield from batch
 
@@ -404,6 +402,13 @@ class SqliteRows:
         self._connection.executemany(
             "UPDATE version SET valid_to = ? WHERE tenant = ? AND number = ? AND valid_to IS NULL",
             [(when, self._tenant, number) for number in numbers],
+        )
+
+    def _note_ended(self, change: Change, numbers: Sequence[int]) -> None:
+        """Note for other processes that these are no more."""
+        self._connection.executemany(
+            "INSERT INTO ended (tenant, changed, number) VALUES (?, ?, ?)",
+            [(self._tenant, change.number, number) for number in numbers],
         )
 
     def _reweigh(self, change: Change, row: EdgeRow) -> int:

@@ -29,6 +29,7 @@ from .records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
 from .settings import Visibility
 
 __all__ = [
+    "BINDING",
     "Change",
     "Clock",
     "EdgeRow",
@@ -41,6 +42,9 @@ __all__ = [
     "TrajectoryRow",
     "number_of",
 ]
+
+BINDING = 0.05
+"""A use with a reward below this binds nobody to a skill; modularity knows no weights of zero or less."""
 
 Float32Array = NDArray[np.float32]
 Record = dict[str, Any]
@@ -187,10 +191,12 @@ class Store(Protocol):
     def ended(self, since: int) -> list[int]:
         """The skills that ended or were forgotten after `since`, and the users that were forgotten."""
 
-    def structure(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, float]]:
-        """Row, kind, source, target and weight of the valid edges that came after a row, from the earliest.
+    def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
+        """What communities are found in: row, user, skill and weight of the valid edges that came after a row, from
+        the earliest.
 
-        EXECUTED and CONFLICTS are left out: they don't bind together.
+        A user is bound to the skills that are theirs (OWNS), and to those that one of their trajectories used
+        (EXECUTED) by the trajectory's reward, where that is at least `BINDING`.
         """
 
     def relations(self, numbers: Sequence[int] | None = None) -> list[tuple[EdgeKind, int, int]]:

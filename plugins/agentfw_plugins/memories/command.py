@@ -1,7 +1,7 @@
 """`agentfw memory`: look into a skill graph, feed it, move it and clean it, without a run.
 
-The one rule: a command that only reads never makes a store; a path that isn't there is an error, for it is a typing
-slip. `add`, `learn` and `import` make what is missing.
+The one rule: a command that only reads never makes a store or a tenant; a path or a name that isn't there is an error,
+for it is a typing slip. `add`, `learn`, `import` and `serve` make what is missing.
 
     agentfw memory add --owner ana --tool calendar "Offer the earliest slot first"
     agentfw memory recall --user ana "which slot do I offer?"
@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from agentfw_memory import SkillGraph
 
 __all__ = ["memory"]
+
+_LISTED = 10
+"""Tenants that an error names."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -182,6 +186,8 @@ def forget(user: str, yes: bool, store: str, tenant: str, as_json: bool) -> None
                 raise UsageError("forgetting can't be undone, and nobody is here to ask", mend="say --yes")
             click.confirm(f"Forget {user} in {store}, tenant {tenant}? It can't be undone.", abort=True, err=True)
         receipt = asdict(graph.forget(user))
+    if not any(count for name, count in receipt.items() if name not in ("user", "index_files")):
+        click.echo(f"nothing of {user} was here; is the name right?", err=True)
     if as_json:
         _data(receipt)
         return
@@ -227,7 +233,7 @@ def reembed(embedder: str, store: str, tenant: str, as_json: bool) -> None:
         if sys.stderr.isatty():
             click.echo(f"\r{done:,} vectors", nl=False, err=True)
 
-    _must_exist(store)
+    _must_exist(store, tenant)
     with told():
         made = SkillGraph.reembed(store, tenant=tenant, embedder=embedder, progress=progress)
     if sys.stderr.isatty():
@@ -289,16 +295,30 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
     from .graph_errors import told
 
     if not make:
-        _must_exist(store)
+        _must_exist(store, tenant)
     with told(), SkillGraph.open(store, tenant=tenant, embedder=embedder) as graph:
         yield graph
 
 
-def _must_exist(store: str) -> None:
-    if not store.startswith("postgresql://") and not Path(store).is_file():
+def _must_exist(store: str, tenant: str) -> None:
+    from agentfw_memory import SkillGraph
+
+    from .graph_errors import told
+
+    server = store.startswith("postgresql://")
+    if not server and not Path(store).is_file():
         raise UsageError(
             f"there is no store {store}", mend="say --store PATH; a run keeps its own as skills.db in its folder"
         )
+    with told():
+        known = SkillGraph.tenants(store)
+    if tenant in known:
+        return
+    near = get_close_matches(tenant, known, n=1)
+    listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
+    mend = f"say --tenant {near[0]}; " if near else ""
+    mend += f"it holds {listed}" if known else "it holds nothing yet; `agentfw memory add` begins a graph"
+    raise UsageError(f'{"the server" if server else store} holds nothing of tenant "{tenant}"', mend=mend)
 
 
 @contextmanager
