@@ -2,12 +2,67 @@
 
 The one rule: nothing here imports agentfw or torch, so that any agent, of any framework, can use it alone.
 
-    from agentfw_memory import StrategyHubs
+    from agentfw_memory import SkillGraph, StrategyHubs
 
     hubs = StrategyHubs.open("hubs.db")
     hubs.hub("ana").update(["Deadlines today come first"], round=1)
+
+    graph = SkillGraph.open("skills.db", tenant="team-a")
+    graph.add_skill(owner="ana", text="Offer the earliest slot first", tools=["calendar"])
+    graph.recall("move my meeting", user="ana")
 """
 
+from agentfw_memory.errors import (
+    BadInputError,
+    MissingExtraError,
+    SkillGraphError,
+    StorageError,
+    StoreBusyError,
+    StoreRefusedError,
+    UnknownSkillError,
+)
+from agentfw_memory.graph.evolution import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.records import (
+    Edge,
+    Hit,
+    Learned,
+    NewSkill,
+    Receipt,
+    Skill,
+    SkillHistory,
+    SkillVersion,
+    Stats,
+    Why,
+)
+from agentfw_memory.graph.settings import GraphSettings
+from agentfw_memory.skill_graph import SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 
-__all__ = ["Change", "HubRefusal", "StrategyHub", "StrategyHubs"]
+__all__ = [
+    "BadInputError",
+    "Change",
+    "Edge",
+    "GraphSettings",
+    "Hit",
+    "HubRefusal",
+    "Learned",
+    "MissingExtraError",
+    "NewSkill",
+    "Receipt",
+    "Skill",
+    "SkillDraft",
+    "SkillGraph",
+    "SkillGraphError",
+    "SkillHistory",
+    "SkillVersion",
+    "Stats",
+    "Step",
+    "StorageError",
+    "StoreBusyError",
+    "StoreRefusedError",
+    "StrategyHub",
+    "StrategyHubs",
+    "Trajectory",
+    "UnknownSkillError",
+    "Why",
+]

@@ -157,7 +157,14 @@ def agentfw_memories() -> list[Component]:
             "agentfw_plugins.memories.strategyhub:StrategyHubMemory",
             "A short list of strategies that the agent keeps itself",
             settings="agentfw_plugins.memories.strategyhub:StrategyHubSettings",
-        )
+        ),
+        Component(
+            "skillgraph",
+            "agentfw_plugins.memories.skillgraph:SkillGraphMemory",
+            "Skills that fit the query and the user, from a graph that learns",
+            settings="agentfw_plugins.memories.skillgraph:SkillGraphSettings",
+            extra="memory",
+        ),
     ]
 
 

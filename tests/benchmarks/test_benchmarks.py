@@ -57,6 +57,73 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
     assert "(+2.293)" in capsys.readouterr().out
 
 
+def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
+    benchmark = load("skill_graph_communities")
+    size = ["--nodes", "3000", "--edges", "15000", "--added", "100", "--repeats", "2"]
+    result = benchmark.main([*size, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    for row in result["graphs"]:
+        assert row["full against igraph"]["median"] > 0
+        for growth in row["growth"]:
+            assert growth["against full"]["median"] < 1
+            assert growth["modularity behind a full pass"] < 0.05
+    benchmark.main(size)
+    assert len(capsys.readouterr().out.splitlines()) == 13
+
+
+def test_the_graph_finds_more_of_what_fits_than_a_guess_would(capsys: pytest.CaptureFixture[str]) -> None:
+    benchmark = load("skill_graph_quality")
+    size = ["--users", "6", "--seeds", "1", "--embedder", "hash", "--search", "1", "--training", "1"]
+    result = benchmark.main([*size, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {row["system"]: row for row in result["systems"]}
+    assert rows.keys() == {*benchmark.SYSTEMS, "found on training seeds"}
+    # One skill in sixteen is about the query's scenario, and one of three of these fits.
+    assert rows["graph score"]["precision"]["mean"] > 3 / 48
+
+
+def test_adds_are_measured_in_graphs_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["--sizes", "50", "200", "--repeats", "2", "--each", "5"]
+    result = load("skill_graph_add").main([*size, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert [row["graph"] for row in result["graphs"]] == ["50", "50, power-safe", "200", "200, power-safe"]
+    assert all(row["single/s"]["median"] > 0 for row in result["graphs"])
+
+
+def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("faiss")
+    result = load("skill_graph_recall").main(["--sizes", "500", "--queries", "10", "--rounds", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    (row,) = result["sizes"]
+    assert row["its share of the true ten"] == 1.0
+    # What it finds is the graph's business; that it takes longer than the search alone is a fact of life.
+    assert row["ratios"]["again, against bare"]["CPU"]["median"] > 1
+
+
+def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("skill_graph_tenants").main(["--tenants", "8", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["recall of own"] == 1.0
+    assert result["of other tenants"] == 0.0
+
+
+def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("skill_graph_million").main(["--skills", "500", "--queries", "5", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["recall"]["p50 ms"] > 0
+    assert result["recall"]["communities"][0] > 0
+
+
+@pytest.mark.slow
+def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("skill_graph_crash").main(["--kills", "6", "--writers", "3", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["lost"], result["twice"], result["complaints"]) == (0, 0, 0)
+    assert result["file whole"]
+    assert result["index equals store"]
+
+
 def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--setting", "single", "--training", "1500", "--episodes", "150", "--jobs", "1"]
     result = load("deliberation_table").main([*small, "--pictures", str(tmp_path), "--json"])

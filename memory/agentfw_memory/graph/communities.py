@@ -1,0 +1,350 @@
+"""Communities of a weighted graph at several resolutions, kept while the graph grows and shrinks.
+
+The one rule: a node's community is known at once and its name stays. A new node goes where its neighbours are; only
+communities in which much has changed are split again; and a community keeps its id over every pass, as the group that
+shares most with it.
+
+    >>> graph = Communities(resolutions=(1.0,), seed=7)
+    >>> graph.full([1, 2, 3, 4, 5, 6], [(1, 2), (2, 3), (1, 3), (4, 5), (5, 6), (4, 6), (3, 4)])
+    >>> graph.of(1) == graph.of(2) != graph.of(5)
+    True
+    >>> graph.add(7, {5: 1.0, 6: 1.0}) == graph.of(5)
+    True
+
+How it works. `full` runs Leiden once for each resolution (0.5, 1 and 2: from few large communities to many small
+ones). `add` puts one node into the best of its neighbours' communities, by the gain in modularity. Each community
+remembers how much strength came or went since it was last split; beyond `tolerance` of what it had it is dirty, and
+`drift` says which share of the nodes lives in such. `refresh` runs Leiden over the dirty communities alone: each clean
+one beside them is a fixed node with its whole strength, so that the gains are exactly those of the whole graph while
+the cost is that of the part. Where more than half is dirty, the whole is done anew.
+"""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.leiden import Method, Network, split, split_around
+from agentfw_memory.graph.level import Level, same_names
+
+__all__ = ["RESOLUTIONS", "Communities", "Refreshed"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Edges = tuple[Integers, Integers, Floats]
+
+RESOLUTIONS = (0.5, 1.0, 2.0)
+"""Lost in the parpo-psgm paper; ours."""
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What a refresh did: at how many levels, over how many nodes (summed over levels), and how many moved."""
+
+    levels: int
+    nodes: int
+    moved: int
+
+
+class Communities:
+    """The communities of one graph. For one thread at a time."""
+
+    def __init__(
+        self,
+        resolutions: Sequence[float] = RESOLUTIONS,
+        *,
+        method: Method = "leiden",
+        seed: int = 0,
+        tolerance: float = 0.1,
+    ) -> None:
+        if not resolutions or not all(0.0 < value < inf for value in resolutions):
+            raise BadInputError(f"resolutions {tuple(resolutions)} can't be", mend="give one or more positive numbers")
+        if not 0.0 < tolerance < inf:
+            raise BadInputError(f"a tolerance of {tolerance} can't be", mend="give a positive share, such as 0.1")
+        self.method, self.seed, self.tolerance = method, seed, tolerance
+        self._levels = [Level(float(resolution), tolerance) for resolution in resolutions]
+        self._nodes = array("q")
+        self._rows: dict[int, int] = {}
+        self._sources, self._targets, self._weights = array("q"), array("q"), array("d")
+        self._total = 0.0
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._rows
+
+    @property
+    def resolutions(self) -> tuple[float, ...]:
+        return tuple(level.resolution for level in self._levels)
+
+    @property
+    def modularity(self) -> tuple[float, ...]:
+        """Of the communities as they are now, at each level; exact."""
+        return tuple(level.modularity(self._total) for level in self._levels)
+
+    @property
+    def drift(self) -> float:
+        """The share of the nodes, at the level where it is largest, that `refresh` would look at."""
+        if not self._nodes:
+            return 0.0
+        return max(level.dirty_nodes() for level in self._levels) / len(self._nodes)
+
+    def of(self, node: int) -> tuple[int, ...]:
+        """The node's community at each level; nothing for a node that isn't here."""
+        row = self._rows.get(node)
+        return () if row is None else tuple(level.labels[row] for level in self._levels)
+
+    def members(self, level: int, community: int) -> list[int]:
+        """Who is in a community."""
+        labels = np.array(self._levels[level].labels, np.int64)
+        return [self._nodes[row] for row in np.flatnonzero(labels == community).tolist()]
+
+    def full(
+        self,
+        nodes: Sequence[int] | Integers,
+        edges: Sequence[tuple[int, int]] | Integers,
+        weights: Sequence[float] | Floats | None = None,
+    ) -> None:
+        """Take this graph in the place of the present one, and split all of it at every level."""
+        ids = np.asarray(nodes, np.int64).reshape(-1)
+        ends = np.asarray(edges, np.int64).reshape(-1, 2)
+        given = np.ones(len(ends)) if weights is None else np.asarray(weights, np.float64).reshape(-1)
+        sources, targets = _checked(ids, ends, given)
+        network = Network(len(ids), sources, targets, given)
+        found = self._split(range(len(self._levels)), network)
+
+        rows = np.fromiter((self._rows.get(node, -1) for node in ids.tolist()), np.int64, len(ids))
+        self._hold(ids, sources, targets, given)
+        for level, groups in zip(self._levels, found, strict=True):
+            # A node that wasn't here has the row -1: the place after the last label, where "no name" is.
+            before = np.append(np.array(level.labels, np.int64), -1)[rows]
+            settled = (rows >= 0) & (rows < level.settled)
+            level.relabel(same_names(before, groups, settled, level.next), sources, targets, given)
+
+    def add(self, node: int, neighbours: Mapping[int, float]) -> tuple[int, ...]:
+        """Take in a node with its edges to nodes that are here; its community at each level."""
+        if node in self._rows:
+            raise BadInputError(f"node {node} is here already", mend="use `connect` for more edges")
+        rows = [(self._row(other), _weight(weight)) for other, weight in neighbours.items()]
+        mine = self._rows[node] = len(self._nodes)
+        self._nodes.append(node)
+        for row, weight in rows:
+            self._edge(mine, row, weight)
+        found = []
+        for level in self._levels:
+            votes: dict[int, float] = {}
+            for row, weight in rows:
+                community = level.labels[row]
+                votes[community] = votes.get(community, 0.0) + weight
+            found.append(level.join(votes, self._total))
+        return tuple(found)
+
+    def connect(self, one: int, other: int, weight: float = 1.0) -> None:
+        """Add an edge between two nodes that are here, or weight to the edge that they have."""
+        rows = self._row(one), self._row(other)
+        if one == other:
+            raise BadInputError(f"node {one} can't be its own neighbour")
+        self._edge(*rows, _weight(weight))
+        for level in self._levels:
+            level.bind(*rows, weight)
+
+    def forget(self, nodes: Iterable[int]) -> int:
+        """Take nodes out with all their edges; how many were here. The communities that lose much become dirty."""
+        gone = {row for row in map(self._rows.get, nodes) if row is not None}
+        if not gone:
+            return 0
+        stays = np.ones(len(self._nodes), bool)
+        stays[list(gone)] = False
+        kept, place = np.flatnonzero(stays), np.cumsum(stays) - 1
+        sources, targets, weights = self._edges()
+        left = stays[sources] & stays[targets]
+        sources, targets, weights = place[sources[left]], place[targets[left]], weights[left]
+        for level in self._levels:
+            level.drop(kept, sources, targets, weights)
+        self._hold(np.array(self._nodes, np.int64)[kept], sources, targets, weights)
+        return len(gone)
+
+    def refresh(self) -> Refreshed:
+        """Split the dirty communities again, and nothing else. What would make a level worse isn't taken."""
+        dirty = [place for place, level in enumerate(self._levels) if level.dirty]
+        if not dirty:
+            return Refreshed(0, 0, 0)
+        edges = self._edges()
+        labels = {place: np.array(self._levels[place].labels, np.int64) for place in dirty}
+        free = {place: np.isin(labels[place], np.fromiter(self._levels[place].dirty, np.int64)) for place in dirty}
+        whole = [place for place in dirty if 2 * free[place].sum() > len(self)]
+        after = dict(zip(whole, self._split(whole, Network(len(self), *edges)), strict=True)) if whole else {}
+        moved = 0
+        for place in dirty:
+            level, before = self._levels[place], labels[place]
+            if place in after:
+                found = same_names(before, after[place], np.arange(len(self)) < level.settled, level.next)
+            else:
+                found = self._split_part(place, before, free[place], edges)
+            was = level.modularity(self._total)
+            level.relabel(found, *edges)
+            if level.modularity(self._total) < was:
+                found = before
+                level.relabel(found, *edges)
+            moved += int((before != found).sum())
+        return Refreshed(len(dirty), int(sum(rows.sum() for rows in free.values())), moved)
+
+    def to_state(self) -> dict[str, NDArray[Any]]:
+        """Everything as plain arrays of numbers, so that it can be kept without pickle."""
+        changes = [(place, *row) for place, level in enumerate(self._levels) for row in level.changes()]
+        sources, targets, weights = self._edges()
+        return {
+            "version": np.array([STATE_VERSION]),
+            "resolutions": np.array(self.resolutions),
+            "nodes": np.array(self._nodes, np.int64),
+            "sources": sources,
+            "targets": targets,
+            "weights": weights,
+            "labels": np.array([level.labels for level in self._levels], np.int64),
+            "settled": np.array([level.settled for level in self._levels], np.int64),
+            "next": np.array([level.next for level in self._levels], np.int64),
+            "changes": np.array(changes, np.float64).reshape(-1, 4),
+        }
+
+    @classmethod
+    def from_state(
+        cls, state: Mapping[str, NDArray[Any]], *, method: Method = "leiden", seed: int = 0, tolerance: float = 0.1
+    ) -> Communities:
+        """What `to_state` gave, as it was."""
+        try:
+            version = int(state["version"][0])
+            if version != STATE_VERSION:
+                raise BadInputError(f"communities of format {version} can't be read; this is {STATE_VERSION}")
+            made = cls(state["resolutions"].tolist(), method=method, seed=seed, tolerance=tolerance)
+            made._restore(state)
+        except BadInputError:
+            raise
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise BadInputError(f"this is no state of communities: {error}", mend="run `full` again") from error
+        return made
+
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        ids, weights = np.asarray(state["nodes"], np.int64), np.asarray(state["weights"], np.float64)
+        sources, targets = np.asarray(state["sources"], np.int64), np.asarray(state["targets"], np.int64)
+        labels = np.asarray(state["labels"], np.int64)
+        if labels.shape != (len(self._levels), len(ids)) or not len(sources) == len(targets) == len(weights):
+            raise BadInputError(
+                "this is no state of communities: its arrays don't fit each other", mend="run `full` again"
+            )
+        self._hold(ids, sources, targets, weights)
+        for place, level in enumerate(self._levels):
+            level.next = int(state["next"][place])
+            level.relabel(labels[place], sources, targets, weights)
+            mine = state["changes"][state["changes"][:, 0] == place]
+            changes = [(int(name), changed, basis) for _, name, changed, basis in mine.tolist()]
+            level.restore(int(state["settled"][place]), changes)
+
+    def _hold(self, ids: Integers, sources: Integers, targets: Integers, weights: Floats) -> None:
+        self._nodes = array("q", ids.tobytes())
+        self._rows = {node: row for row, node in enumerate(ids.tolist())}
+        self._sources, self._targets = array("q", sources.tobytes()), array("q", targets.tobytes())
+        self._weights, self._total = array("d", weights.tobytes()), float(weights.sum())
+
+    def _split(self, places: Sequence[int], network: Network) -> list[Integers]:
+        seeds = [self._seed(place, "full") for place in places]
+        return split(network, [self.resolutions[place] for place in places], seeds, method=self.method)
+
+    def _split_part(
+        self,
+        place: int,
+        before: Integers,
+        free: NDArray[np.bool_],
+        edges: Edges,
+    ) -> Integers:
+        """Split the free rows. Each clean community that they touch is one node that keeps its label; a loop gives it
+        the strength that it has, and one more node stands for all the rest, so that nothing else need be looked at."""
+        level = self._levels[place]
+        sources, targets, weights = edges
+        touching = free[sources] | free[targets]
+        sources, targets, weights = sources[touching], targets[touching], weights[touching]
+        rows = np.flatnonzero(free)
+        clean = np.unique(before[np.concatenate([sources[~free[sources]], targets[~free[targets]]])])
+        place_of = np.where(free, np.cumsum(free) - 1, len(rows) + np.searchsorted(clean, before))
+        sources, targets = place_of[sources], place_of[targets]
+
+        count = len(rows) + len(clean) + 1
+        holders = np.arange(len(rows), count)
+        bound = (np.bincount(sources, weights, count) + np.bincount(targets, weights, count))[holders]
+        strength = np.array([*(level.strength[name] for name in clean.tolist()), 0.0])
+        loops = np.maximum(strength - bound, 0.0) / 2.0
+        loops[-1] = max(self._total - float(weights.sum()) - float(loops.sum()), 0.0)
+        network = Network(
+            count,
+            np.concatenate([sources, holders]),
+            np.concatenate([targets, holders]),
+            np.concatenate([weights, loops]),
+        )
+        seed = self._seed(place, "part")
+        found = split_around(network, len(rows), resolution=level.resolution, seed=seed, method=self.method)
+
+        after = before.copy()
+        names = np.full(int(found.max()) + 1, -1, np.int64)
+        names[found[len(rows) : -1]] = clean
+        after[rows] = names[found[: len(rows)]]
+        alone = rows[after[rows] < 0]
+        after[alone] = same_names(before[alone], found[place_of[alone]], alone < level.settled, level.next)
+        return after
+
+    def _edges(self) -> Edges:
+        return (
+            np.array(self._sources, np.int64),
+            np.array(self._targets, np.int64),
+            np.array(self._weights, np.float64),
+        )
+
+    def _edge(self, row: int, other: int, weight: float) -> None:
+        self._sources.append(row)
+        self._targets.append(other)
+        self._weights.append(weight)
+        self._total += weight
+
+    def _row(self, node: int) -> int:
+        row = self._rows.get(node)
+        if row is None:
+            raise BadInputError(f"node {node} isn't here", mend="add it first")
+        return row
+
+    def _seed(self, place: int, what: str) -> int:
+        return random.Random(f"{self.seed}/{self.resolutions[place]}/{what}").getrandbits(31)
+
+
+def _weight(weight: float) -> float:
+    if not 0.0 < weight < inf:
+        raise BadInputError(f"an edge of weight {weight} can't be", mend="give a positive, finite weight")
+    return weight
+
+
+def _checked(ids: Integers, ends: Integers, weights: Floats) -> tuple[Integers, Integers]:
+    """The rows of the edges' ends; an error where the graph isn't one."""
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        raise BadInputError("a node is there twice", mend="give each node once")
+    if len(weights) != len(ends):
+        raise BadInputError(f"{len(ends)} edges can't have {len(weights)} weights", mend="give one for each edge")
+    if not (np.isfinite(weights) & (weights > 0.0)).all():
+        raise BadInputError("an edge has no positive, finite weight", mend="leave out edges without weight")
+    if not len(ends):
+        return ends[:, 0], ends[:, 1]
+    spots = np.searchsorted(ordered, ends)
+    if not len(ids) or (spots == len(ids)).any() or (ordered[spots] != ends).any():
+        raise BadInputError("an edge has an end that isn't among the nodes", mend="give every node, also lone ones")
+    rows = order[spots]
+    if (rows[:, 0] == rows[:, 1]).any():
+        raise BadInputError("an edge goes from a node to itself", mend="leave such edges out")
+    return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1])

@@ -1,0 +1,121 @@
+"""Whether two short instructions contradict each other, by rule.
+
+The one rule: better to miss a contradiction than to invent one. Two texts have to be about the same thing, and then
+say the opposite of it: one forbids what the other asks for, or they name two ends of one scale.
+
+    >>> contradict("Offer the earliest slot first", "Offer the latest slot first")
+    True
+    >>> contradict("Never offer the latest slot", "Offer the earliest slot")
+    False
+
+A model may well judge better; whatever takes two texts and answers yes or no can stand in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+__all__ = ["contradict"]
+
+SAME_SUBJECT = 0.5
+"""More than this share of the shorter text's own words must be the other's too."""
+REACH = 4
+"""How many words a negation governs, as long as the clause goes on."""
+
+_SCALES = (
+    ("early earlier earliest soonest", "late later latest"),
+    ("morning mornings", "afternoon afternoons", "evening evenings"),
+    ("weekday weekdays", "weekend weekends"),
+    ("before", "after"),
+    ("short shorter shortest brief briefly concise", "long longer longest detailed lengthy"),
+    ("formal formally", "informal informally casual casually"),
+    ("cheap cheaper cheapest", "expensive premium"),
+    ("small smaller smallest", "large larger largest big biggest"),
+    ("fast faster fastest quickly", "slow slower slowest slowly"),
+    ("phone telephone", "email mail", "chat"),
+    ("accept confirm approve", "decline reject refuse"),
+    ("private privately", "public publicly"),
+    ("automatically", "manually"),
+    ("more", "fewer less"),
+    ("increase raise", "decrease reduce lower"),
+    ("include", "exclude omit"),
+    ("alone", "together"),
+    ("online remote remotely", "onsite"),
+    ("aisle", "window"),
+)
+"""Scales, each with the words for its ends; between two ends of one scale somebody has to choose."""
+_END = {
+    word: (scale, end) for scale, ends in enumerate(_SCALES) for end, words in enumerate(ends) for word in words.split()
+}
+_NEGATIONS = frozenset(
+    ["not", "no", "never", "cannot", "without", "avoid", "avoids", "skip", "instead", "rather", "stop"]
+)
+_FILLERS = """
+    a always an and any are as at be been by can do does for from has have he her him his in into is it its like likes
+    me my of on one ones or our out over please prefer prefers she should so some than that the their them then they
+    this to up use user wants when with you your
+"""
+_EMPTY = frozenset(_FILLERS.split())
+_PIECE = re.compile(r"[\w']+|[.,;:!?]")
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What a text is about, what of that it forbids, and which ends of which scales it asks for or forbids."""
+
+    subject: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    asked: dict[int, set[int]] = field(default_factory=dict)
+    forbidden: dict[int, set[int]] = field(default_factory=dict)
+
+
+def contradict(one: str, other: str) -> bool:
+    """Whether nobody could follow both texts."""
+    mine, theirs = _read(one), _read(other)
+    least = min(len(mine.subject), len(theirs.subject))
+    if least and len(mine.subject & theirs.subject) <= SAME_SUBJECT * least:
+        return False
+    shared = _scales(mine) & _scales(theirs)
+    if shared:
+        return any(_opposed(mine, theirs, scale) for scale in shared)
+    # On no common scale: the one forbids what the other asks for.
+    return bool(mine.refused & (theirs.subject - theirs.refused) or theirs.refused & (mine.subject - mine.refused))
+
+
+def _opposed(mine: _Reading, theirs: _Reading, scale: int) -> bool:
+    asked, wanted = mine.asked.get(scale, set()), theirs.asked.get(scale, set())
+    if asked and wanted and not asked & wanted:
+        return True
+    return bool(asked & theirs.forbidden.get(scale, set()) or wanted & mine.forbidden.get(scale, set()))
+
+
+def _scales(reading: _Reading) -> set[int]:
+    return set(reading.asked) | set(reading.forbidden)
+
+
+def _read(text: str) -> _Reading:
+    reading, governed = _Reading(), 0
+    for piece in _PIECE.findall(text.casefold().replace("’", "'")):
+        if not (piece[0].isalnum() or piece[0] in "_'"):
+            governed = 0
+        elif piece in _NEGATIONS or piece.endswith("n't"):
+            governed = REACH
+        elif piece in _END:
+            scale, end = _END[piece]
+            (reading.forbidden if governed else reading.asked).setdefault(scale, set()).add(end)
+            governed = max(governed - 1, 0)
+        elif piece not in _EMPTY:
+            reading.subject.add(_stem(piece))
+            if governed:
+                reading.refused.add(_stem(piece))
+            governed = max(governed - 1, 0)
+    return reading
+
+
+def _stem(word: str) -> str:
+    """Without the endings that English puts on nouns and verbs, roughly: it only has to be the same for both texts."""
+    for ending in ("ings", "ing", "ies", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word.removesuffix(ending)
+    return word

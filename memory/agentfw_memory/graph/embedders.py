@@ -1,0 +1,234 @@
+"""What turns texts into vectors: a hash, the small model that the package `wordllama` carries, or any other.
+
+The one rule: the same text gives the same row of unit length, alone or among others, today and tomorrow. So a store can
+keep `name`, `version` and `dimensions`, and refuse vectors that another embedder made.
+
+    >>> embedder = open_embedder("hash:64")
+    >>> rows = embedder.embed(["move my meeting", "move the meeting", "pay a bill"])
+    >>> rows.shape, bool(rows[0] @ rows[1] > rows[0] @ rows[2])
+    ((3, 64), True)
+
+| choice | what it is | needs |
+| --- | --- | --- |
+| `hash`, `hash:DIMENSIONS` | words and pairs of words, hashed; knows no meaning | nothing |
+| `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
+| `sentence-transformers` | the same weights as a StaticEmbedding, through torch | extras `memory`, `rewardmodels` |
+| `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `rewardmodels` |
+| a callable | texts in, one row for each out | |
+
+Without a choice it is `wordllama` where that is installed, else `hash`; the answer's `name` says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentfw_memory.errors import BadInputError, MissingExtraError
+from agentfw_memory.graph.words import tokens
+
+__all__ = ["CallableEmbedder", "Embedder", "HashEmbedder", "WordLlamaEmbedder", "default_embedder", "open_embedder"]
+
+Float32Array = NDArray[np.float32]
+
+HASH_DIMENSIONS = 256
+WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts in, rows of unit length out."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        """One row for each text: (texts, dimensions)."""
+
+
+def default_embedder() -> str:
+    """The best choice that is installed here."""
+    return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
+
+
+def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") -> Embedder:
+    """The embedder of this name; a callable gets checked at every call."""
+    if not isinstance(choice, str):
+        return choice if isinstance(choice, Embedder) else CallableEmbedder(choice)
+    kind, _, detail = (choice or default_embedder()).partition(":")
+    if kind == "hash":
+        return HashEmbedder(_dimensions(detail) if detail else HASH_DIMENSIONS)
+    if kind == "wordllama" and not detail:
+        return WordLlamaEmbedder()
+    if kind == "sentence-transformers":
+        return SentenceTransformersEmbedder(detail)
+    raise BadInputError(
+        f'no embedder is called "{choice}"',
+        mend="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL, a callable",
+    )
+
+
+class HashEmbedder:
+    """Every word and every pair of neighbours adds to one place, with a sign; both come from a stable hash."""
+
+    version = "1"
+
+    def __init__(self, dimensions: int = HASH_DIMENSIONS) -> None:
+        if dimensions < 1:
+            raise BadInputError(f"a vector of {dimensions} dimensions can't be", mend="give 1 or more; 256 is usual")
+        self.dimensions, self.name = dimensions, f"hash:{dimensions}"
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            # A text of signs only is still itself.
+            words = tokens(text) or list(text)
+            features = Counter([*words, *map(" ".join, pairwise(words))])
+            for feature, count in features.items():
+                number = _hashed(feature)
+                row[(number >> 1) % self.dimensions] += count if number & 1 else -count
+            if not row.any():
+                row[_hashed(text) % self.dimensions] = 1.0
+        return _unit(rows)
+
+
+class WordLlamaEmbedder:
+    """The mean of the vectors of a text's tokens. The weights lie in the package; nothing is downloaded."""
+
+    name = "wordllama"
+
+    def __init__(self) -> None:
+        self._vectors, self._tokenizer, self.version = _wordllama()
+        self.dimensions = int(self._vectors.shape[1])
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        rows = np.empty((len(texts), self.dimensions), np.float32)
+        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        for place, one in enumerate(encoded):
+            # By distinct tokens: a text of megabytes then needs no matrix of gigabytes.
+            ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
+            rows[place] = counts.astype(np.float32) @ self._vectors[ids]
+        return _unit(rows)
+
+
+class SentenceTransformersEmbedder:
+    """A model of sentence-transformers; without a name the weights of wordllama, which need no network."""
+
+    def __init__(self, model: str = "") -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise MissingExtraError(
+                "the embedder sentence-transformers", "rewardmodels", module="sentence_transformers"
+            ) from None
+        if model:
+            self._model, self.version = SentenceTransformer(model, device="cpu"), ""
+        else:
+            vectors, tokenizer, self.version = _wordllama()
+            static = _static_embedding()(tokenizer, embedding_weights=vectors)
+            self._model = SentenceTransformer(modules=[static], device="cpu")
+        self.name = f"sentence-transformers:{model}" if model else "sentence-transformers"
+        self.dimensions = len(self._model.encode("a text to measure"))
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        # One by one: padding to the longest of a batch changes the last digits of the others.
+        rows = [self._model.encode(text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
+        return _unit(np.array(rows, np.float32).reshape(len(rows), self.dimensions))
+
+
+class CallableEmbedder:
+    """Anybody's function. What it gives is checked, since a NaN in an index finds nothing ever after."""
+
+    version = ""
+
+    def __init__(self, function: Callable[[Sequence[str]], Any]) -> None:
+        self._function = function
+        self.name = f"callable:{getattr(function, '__qualname__', type(function).__qualname__)}"
+        self.dimensions = int(self._checked(["a text to measure"], 0).shape[1])
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        return _unit(self._checked(texts, self.dimensions))
+
+    def _checked(self, texts: Sequence[str], dimensions: int) -> Float32Array:
+        mend = f"let {self.name} return one row of finite numbers for each text, always of the same length"
+        try:
+            rows = np.array(self._function(texts), np.float32)
+        except (TypeError, ValueError) as error:
+            raise BadInputError(f"the embedder gave no rows of numbers: {error}", mend=mend) from error
+        wanted = (len(texts), dimensions or (rows.shape[-1] if rows.ndim else 0))
+        if rows.shape != wanted or not rows.shape[1]:
+            raise BadInputError(f"the embedder gave an array of {rows.shape}, not {wanted}", mend=mend)
+        if not np.isfinite(rows).all():
+            raise BadInputError("the embedder gave NaN or an infinite number", mend=mend)
+        return rows
+
+
+def _static_embedding() -> Any:
+    try:
+        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    except ImportError:  # where it was before version 6
+        from sentence_transformers.models import StaticEmbedding
+    return StaticEmbedding
+
+
+def _wordllama() -> tuple[Float32Array, Any, str]:
+    """Vectors, tokenizer, and a version, read from the package's own files: what they say counts, not its number.
+
+    Its `load()` would do, given the package's folder for its cache; but importing it sets up logging for the whole
+    process and loads an HTTP client, neither of which a library should do to its user.
+    """
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("the embedder wordllama", "memory", module="wordllama")
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    folder = Path(spec.origin).parent
+    missing = [name for name in (WEIGHTS, TOKENIZER) if not (folder / name).is_file()]
+    if missing:
+        raise MissingExtraError("the embedder wordllama", "memory", module=f"wordllama with {', '.join(missing)}")
+    digest = hashlib.blake2b(digest_size=6)
+    for name in (WEIGHTS, TOKENIZER):
+        digest.update((folder / name).read_bytes())
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    vectors = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
+    return vectors, tokenizer, digest.hexdigest()
+
+
+@lru_cache(maxsize=100_000)
+def _hashed(feature: str) -> int:
+    data = feature.encode()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
+
+
+def _unit(rows: Float32Array) -> Float32Array:
+    """Rows of length 1; one without any direction (a text without a token) points along the first axis."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[lengths[:, 0] == 0.0, 0] = 1.0
+    lengths[lengths == 0.0] = 1.0
+    return np.asarray(rows / lengths, np.float32)
+
+
+def _dimensions(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise BadInputError(f'"{text}" is no number of dimensions', mend='write "hash:256"')
+    return int(text)

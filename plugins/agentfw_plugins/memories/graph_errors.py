@@ -1,0 +1,45 @@
+"""What goes wrong in a skill graph, as an error of agentfw.
+
+The one rule: the words are the library's, the exit code is agentfw's: 2 for what the caller can change, 3 for what
+isn't installed, 1 for the rest.
+
+    >>> with told():
+    ...     raise BadInputError("the query is empty", mend="say something")
+    Traceback (most recent call last):
+    ...
+    agentfw.errors.UsageError: the query is empty
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agentfw.errors import AgentfwError, MissingExtraError, StorageError, UsageError
+from agentfw_memory import (
+    BadInputError,
+    SkillGraphError,
+    StoreRefusedError,
+    UnknownSkillError,
+)
+from agentfw_memory import MissingExtraError as MissingLibraryError
+
+__all__ = ["told"]
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise the library's errors as agentfw's."""
+    try:
+        yield
+    except SkillGraphError as error:
+        raise _agentfw_error(error) from error
+
+
+def _agentfw_error(error: SkillGraphError) -> AgentfwError:
+    if isinstance(error, MissingLibraryError):
+        missing = MissingExtraError("the skill graph", error.extra)
+        missing.args, missing.message, missing.mend = (error.message,), error.message, error.mend
+        return missing
+    usage = isinstance(error, (BadInputError, StoreRefusedError, UnknownSkillError))
+    return (UsageError if usage else StorageError)(error.message, mend=error.mend)

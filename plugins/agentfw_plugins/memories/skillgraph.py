@@ -1,0 +1,199 @@
+"""The skill graph as a memory: skills that fit are recalled before acting, and good episodes become skills.
+
+The one rule: an episode counts once. It is kept by the run's name, its own and its user's, so that the same episode
+handed over again changes nothing, also when several runs share one store.
+
+    agentfw run inbox --memory skillgraph
+    agentfw run calendar --memory skillgraph --set memory.skillgraph.path=team.db --set memory.skillgraph.ablation=B1
+
+A skill stands in the prompt with its id, its tools and its scenarios. Which skills an episode used is read from its
+own messages, where they stand as they were recalled; so a run that was killed and goes on learns the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.episode import Episode
+from agentfw.memory import Memory, Query, Recollection
+from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError
+
+from .graph_errors import told
+
+__all__ = ["SkillGraphMemory", "SkillGraphSettings"]
+
+_PLAIN = GraphSettings()
+_LONGEST_QUERY = 2_000
+"""Characters of what was observed that a query is made of; more than that says nothing more of what it is about."""
+_LONGEST_OUTCOME = 10_000
+_UNKEPT = re.compile("[\x00\ud800-\udfff]")
+_SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
+
+
+class SkillGraphSettings(Settings):
+    path: str = Field("", description="A file or a postgresql:// address; empty for skills.db in the run's folder.")
+    tenant: str = Field("agentfw", min_length=1, description="Whose graph it is; tenants share nothing.")
+    embedder: str = Field("", description="What makes the vectors; empty for the recorded one, or the best installed.")
+    ablation: Literal["", "A1", "A2", "B1", "B2", "B3", "B4"] = Field(
+        "", description="Begin with the settings of an ablation of the paper; what is set besides holds."
+    )
+    query_weight: float = Field(_PLAIN.query_weight, description="Weight of the likeness of query and skill.")
+    user_weight: float = Field(_PLAIN.user_weight, description="Weight of the likeness of user and skill.")
+    community_weight: float = Field(_PLAIN.community_weight, description="Weight of the communities they share.")
+    complement_boost: float = Field(_PLAIN.complement_boost, description="Gain beside a skill it works well with.")
+    conflict_weight: float = Field(_PLAIN.conflict_weight, description="Loss beside a skill that it contradicts.")
+    conflicts_with: Literal["candidates", "selected"] = Field(
+        _PLAIN.conflicts_with, description="Whether a conflict counts with any candidate, or with what is chosen."
+    )
+    query_similarity: Literal["vectors", "words"] = Field(
+        _PLAIN.query_similarity, description="Whether texts are compared by vectors, or by words (BM25)."
+    )
+    candidates: int = Field(_PLAIN.candidates, ge=0, description="How many skills are found by likeness alone.")
+    siblings: int = Field(_PLAIN.siblings, ge=0, description="How many others of a candidate's owner; 0 for none.")
+    communities: Literal["leiden", "louvain"] = Field(_PLAIN.communities, description="How communities are found.")
+    evolve: bool = Field(_PLAIN.evolve, description="Whether episodes change the graph.")
+    learn_from: float = Field(_PLAIN.learn_from, description="The reward from which an episode is worth learning from.")
+    new_skills: int = Field(_PLAIN.new_skills, ge=0, description="At most so many new skills an episode.")
+    merge_above: float = Field(_PLAIN.merge_above, gt=0, le=1, description="Skills more alike than this become one.")
+    complement_after: int = Field(
+        _PLAIN.complement_after, ge=0, description="So many good episodes with both make complements; 0 for never."
+    )
+    find_conflicts: bool = Field(_PLAIN.find_conflicts, description="Whether new skills are compared for conflicts.")
+    skills_per_owner: int = Field(_PLAIN.skills_per_owner, ge=1, description="How many skills a user may have.")
+    seed: int = Field(_PLAIN.seed, description="Of everything random in the graph.")
+
+    def for_graph(self) -> GraphSettings:
+        """The graph's own settings: those of the ablation, changed by what was set here."""
+        base = GraphSettings.ablation(self.ablation) if self.ablation else _PLAIN
+        known = {field.name for field in fields(GraphSettings)}
+        return replace(base, **{name: getattr(self, name) for name in self.model_fields_set & known})
+
+
+class SkillGraphMemory(Memory):
+    """One graph for all users of a run, or of many runs."""
+
+    def __init__(self, settings: SkillGraphSettings | None = None) -> None:
+        self.settings = settings or SkillGraphSettings()
+        with told():
+            self._graph_settings = self.settings.for_graph()
+        self._where: str | Path = self.settings.path or ":memory:"
+        self._run = ""
+        self._opened: SkillGraph | None = None
+
+    def open(self, folder: Path) -> None:
+        self._run = folder.name
+        if not self.settings.path:
+            self._where = folder / "skills.db"
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        text = _kept(query.text, _LONGEST_QUERY)
+        if not text.strip() or query.limit < 1:
+            return []
+        with told():
+            hits = self.graph.recall(text, user=query.user, k=query.limit)
+        return [Recollection(_shown(hit.skill), hit.score, {"skill": hit.skill.id, **asdict(hit.why)}) for hit in hits]
+
+    async def learn(self, episode: Episode, reward: float) -> None:
+        with told():
+            self.graph.learn(self._trajectory(episode), reward)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def graph(self) -> SkillGraph:
+        if self._opened is None:
+            with told():
+                self._opened = SkillGraph.open(
+                    self._where,
+                    tenant=self.settings.tenant,
+                    embedder=self.settings.embedder,
+                    settings=self._graph_settings,
+                )
+        return self._opened
+
+    # Within
+
+    def _trajectory(self, episode: Episode) -> Trajectory:
+        user = episode.task.user
+        mark = blake2b(f"{self._run}\0{user}".encode(errors="replace"), digest_size=8).hexdigest()
+        observed = [str(event.data.get("text", "")) for event in episode.events if event.kind == "observation"]
+        return Trajectory(
+            f"{episode.id} {mark}",
+            user,
+            _kept(observed[0] if observed else "", _LONGEST_QUERY),
+            (episode.environment,) if _is_name(episode.environment) else (),
+            tuple(_steps(episode)),
+            _kept("\n".join(dict.fromkeys(_answers(episode))), _LONGEST_OUTCOME),
+            tuple(self._used(episode)),
+        )
+
+    def _used(self, episode: Episode) -> list[str]:
+        """The skills that the agent was shown, as its messages have them."""
+        used: dict[str, None] = {}
+        for message in episode.messages:
+            if message.role != "user":
+                continue
+            for found in _SHOWN.finditer(message.content):
+                if found[1] in used:
+                    continue
+                try:
+                    skill = self.graph.skill(found[1])
+                except UnknownSkillError:
+                    continue
+                # Somebody else's words may look alike; what isn't the skill's own text doesn't count.
+                if message.content.startswith(_line(skill), found.end()):
+                    used[found[1]] = None
+        return list(used)
+
+
+def _shown(skill: Skill) -> str:
+    """A skill as the agent reads it, on one line."""
+    about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
+    about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
+    return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
+
+
+def _line(skill: Skill) -> str:
+    return " ".join(skill.text.split())
+
+
+def _steps(episode: Episode) -> Iterator[Step]:
+    """What the agent did, and whether it was taken."""
+    refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
+    for turn in episode.turns:
+        for call in turn.calls:
+            if _is_name(call.name):
+                yield Step(call.name, call.name, call.id not in refused)
+
+
+def _answers(episode: Episode) -> Iterator[str]:
+    """What was observed first after each intervention: how the world and the user took it."""
+    waiting = False
+    for event in episode.events:
+        if event.kind == "intervention":
+            waiting = True
+        elif event.kind == "observation" and waiting:
+            waiting = False
+            if text := str(event.data.get("text", "")):
+                yield text
+
+
+def _is_name(text: str) -> bool:
+    """What a model calls may have any name; one that can't be kept is left out."""
+    return text.isprintable() and bool(text.strip()) and len(text) <= 200
+
+
+def _kept(text: str, longest: int) -> str:
+    """As much of a text as is kept, without what no file keeps."""
+    return _UNKEPT.sub("\ufffd", text)[:longest]

@@ -1,0 +1,205 @@
+"""Communities of a growing graph: what a full pass costs beside igraph's own calls, and what growth costs after it.
+
+    python tests/benchmarks/skill_graph_communities.py
+    python tests/benchmarks/skill_graph_communities.py --nodes 20000 --repeats 3 --json
+
+The one rule: both sides see the same graph, in one process, turn by turn, and are measured in CPU seconds (all of this
+runs on one core). "igraph" is `community_leiden` once a resolution, on a graph that is built already; our full pass
+builds it itself, names the communities and counts what later changes need.
+
+Two graphs: `planted` has dense groups of 100 nodes, `scale-free` grows by preferential attachment and has no groups to
+speak of. Two ways to grow: `everywhere` ties each new node to nodes of one group anywhere, `one subject` ties the new
+nodes to each other. The refresh is the one that the growth asks for. Modularity is compared with that of a full pass
+over the grown graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import igraph
+import numpy as np
+
+from agentfw.statistics import bootstrap
+from agentfw_memory.graph.communities import RESOLUTIONS, Communities
+
+FULL_LIMIT, GROWTH_LIMIT, MODULARITY_LIMIT = 1.3, 1 / 20, 0.01
+GROUP = 100
+DEGREE = 5
+
+
+def planted(nodes: int, edges: int, seed: int) -> np.ndarray[Any, Any]:
+    """Four edges in five lie within a group."""
+    generator = np.random.default_rng(seed)
+    inside = edges * 4 // 5
+    groups = generator.integers(0, nodes // GROUP, inside)
+    one, other = (groups * GROUP + generator.integers(0, GROUP, inside) for _ in range(2))
+    across = generator.integers(0, nodes, (edges - inside, 2))
+    made = np.vstack([np.column_stack([one, other]), across])
+    return made[made[:, 0] != made[:, 1]]
+
+
+def scale_free(nodes: int, edges: int, seed: int) -> np.ndarray[Any, Any]:
+    igraph.set_random_number_generator(random.Random(seed))
+    graph = igraph.Graph.Barabasi(nodes, m=edges // nodes)
+    igraph.set_random_number_generator(random)
+    return np.array(graph.get_edgelist())
+
+
+GRAPHS: dict[str, Callable[[int, int, int], np.ndarray[Any, Any]]] = {"planted": planted, "scale-free": scale_free}
+
+
+def everywhere(nodes: int, count: int, seed: int) -> list[dict[int, float]]:
+    """Each new node has its neighbours in one group of 100, and one more anywhere."""
+    generator = np.random.default_rng(seed)
+    new = []
+    for _ in range(count):
+        group = int(generator.integers(0, nodes // GROUP)) * GROUP
+        near = generator.integers(group, group + GROUP, DEGREE - 1)
+        new.append(dict.fromkeys([*near.tolist(), int(generator.integers(0, nodes))], 1.0))
+    return new
+
+
+def one_subject(nodes: int, count: int, seed: int) -> list[dict[int, float]]:
+    """Each new node has its neighbours among the new ones before it, and one more anywhere."""
+    generator = np.random.default_rng(seed)
+    return [
+        dict.fromkeys(
+            [
+                *(nodes + generator.integers(0, place, DEGREE - 1) if place else []),
+                int(generator.integers(0, nodes)),
+            ],
+            1.0,
+        )
+        for place in range(count)
+    ]
+
+
+GROWTH = {"everywhere": everywhere, "one subject": one_subject}
+
+
+def timed(call: Callable[..., object], *arguments: object) -> float:
+    began = time.process_time()
+    call(*arguments)
+    return time.process_time() - began
+
+
+def measure(nodes: int, edges: int, added: int, repeats: int, seed: int) -> dict[str, Any]:
+    rows = []
+    for name, make in GRAPHS.items():
+        ends = make(nodes, edges, seed)
+        theirs = igraph.Graph(nodes, edges=ends.tolist())
+        weights = [1.0] * len(ends)
+        seconds: dict[str, list[float]] = {"igraph": [], "full": [], **{growth: [] for growth in GROWTH}}
+        slowest: dict[str, list[float]] = {growth: [] for growth in GROWTH}
+        apart: dict[str, list[float]] = {growth: [] for growth in GROWTH}
+        for repeat in range(repeats):
+            seconds["igraph"].append(timed(igraph_leiden, theirs, weights, seed + repeat))
+            communities = Communities(seed=seed + repeat)
+            seconds["full"].append(timed(communities.full, range(nodes), ends))
+            state = communities.to_state()
+            for growth, grow in GROWTH.items():
+                grown = Communities.from_state(state, seed=seed + repeat)
+                cost, worst = add_all(grown, grow(nodes, added, seed + repeat), nodes)
+                seconds[growth].append(cost)
+                slowest[growth].append(worst)
+                apart[growth].append(behind(grown, seed + repeat))
+        rows.append(
+            {
+                "graph": name,
+                "edges": len(ends),
+                "igraph": seconds["igraph"],
+                "full": seconds["full"],
+                "full against igraph": interval(seconds["full"], seconds["igraph"]),
+                "growth": [
+                    {
+                        "growth": growth,
+                        "seconds": seconds[growth],
+                        "against full": interval(seconds[growth], seconds["full"]),
+                        "slowest add, ms": 1000 * float(np.median(slowest[growth])),
+                        "modularity behind a full pass": max(apart[growth]),
+                    }
+                    for growth in GROWTH
+                ],
+            }
+        )
+    return {"nodes": nodes, "added": added, "repeats": repeats, "seed": seed, "graphs": rows}
+
+
+def igraph_leiden(graph: igraph.Graph, weights: list[float], seed: int) -> None:
+    igraph.set_random_number_generator(random.Random(seed))
+    for resolution in RESOLUTIONS:
+        graph.community_leiden("modularity", weights=weights, resolution=resolution)
+    igraph.set_random_number_generator(random)
+
+
+def add_all(communities: Communities, new: Sequence[dict[int, float]], first: int) -> tuple[float, float]:
+    """Seconds for all adds and the refresh; seconds of the slowest of a hundred adds, as a mean within the hundred."""
+    total = worst = 0.0
+    for start in range(0, len(new), 100):
+        began = time.process_time()
+        for place, neighbours in enumerate(new[start : start + 100], first + start):
+            communities.add(place, neighbours)
+        spent = time.process_time() - began
+        total, worst = total + spent, max(worst, spent / len(new[start : start + 100]))
+    return total + timed(communities.refresh), worst
+
+
+def behind(communities: Communities, seed: int) -> float:
+    """How much modularity a full pass over the same graph has more, at the level where it is most."""
+    state = communities.to_state()
+    ends = np.column_stack([state["nodes"][state["sources"]], state["nodes"][state["targets"]]])
+    whole = Communities(seed=seed)
+    whole.full(state["nodes"], ends, state["weights"])
+    return max(full - ours for full, ours in zip(whole.modularity, communities.modularity, strict=True))
+
+
+def interval(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
+    """The median ratio within a repetition, and a bootstrapped interval of it."""
+    found = bootstrap([a / b for a, b in zip(above, below, strict=True)], statistic=np.median)
+    return {"median": found.estimate, "low": found.low, "high": found.high}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--edges", type=int, default=500_000)
+    parser.add_argument("--added", type=int, default=1_000, help="nodes that come after the full pass")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = measure(options.nodes, options.edges, options.added, options.repeats, options.seed)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    print(
+        f"{result['nodes']:,} nodes, levels {', '.join(map(str, RESOLUTIONS))}, CPU seconds, "
+        f"medians of {result['repeats']} with 95% intervals"
+    )
+    for row in result["graphs"]:
+        ratio = row["full against igraph"]
+        print(f"\n{row['graph']}, {row['edges']:,} edges")
+        print(f"  igraph alone {np.median(row['igraph']):8.2f} s")
+        print(f"  full pass    {np.median(row['full']):8.2f} s   {shown(ratio)} x igraph   (limit {FULL_LIMIT})")
+        for growth in row["growth"]:
+            print(
+                f"  + {result['added']:,} {growth['growth']:<12}{np.median(growth['seconds']):6.3f} s   "
+                f"{shown(growth['against full'], 4)} x full   (limit {GROWTH_LIMIT})   "
+                f"slowest add {growth['slowest add, ms']:.3f} ms   "
+                f"modularity behind by {growth['modularity behind a full pass']:.4f} at most (limit {MODULARITY_LIMIT})"
+            )
+    return result
+
+
+def shown(ratio: dict[str, float], digits: int = 2) -> str:
+    return f"{ratio['median']:.{digits}f} [{ratio['low']:.{digits}f}, {ratio['high']:.{digits}f}]"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The other end of `skill_graph_sides.Mem0`: run by a Python that has mem0, it does what lines of JSON ask for.
+
+The one rule: it is mem0 as it comes, but for the embedder, which is that of the other side. Nothing here is called by
+hand; `skill_graph_add.py --mem0 PYTHON` starts it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from mem0 import Memory
+
+from agentfw_memory.graph.embedders import open_embedder
+
+DIMENSIONS = 384
+EMBEDDER = f"hash:{DIMENSIONS}"
+
+
+def serve(folder: Path) -> None:
+    hashed = open_embedder(EMBEDDER)
+
+    class Embedding:
+        config = None
+
+        def embed(self, text: str, memory_action: str | None = None) -> list[float]:
+            return [float(value) for value in hashed.embed([text])[0]]
+
+        def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
+            return [self.embed(text) for text in texts]
+
+    store = {
+        "collection_name": "skills",
+        "path": str(folder / "faiss" / "skills"),
+        "embedding_model_dims": DIMENSIONS,
+        "distance_strategy": "cosine",
+    }
+    memory = Memory.from_config(
+        {"vector_store": {"provider": "faiss", "config": store}, "history_db_path": str(folder / "history.db")}
+    )
+    memory.embedding_model = Embedding()
+    answers = sys.stdout
+    sys.stdout = sys.stderr
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer: Any = None
+        if request["do"] == "fill":
+            texts, users = request["texts"], request["users"]
+            payloads = [{"data": text, "user_id": user} for text, user in zip(texts, users, strict=True)]
+            ids = [f"{place:032x}" for place in range(len(texts))]
+            memory.vector_store.insert(hashed.embed(texts).tolist(), payloads, ids)
+        elif request["do"] == "add":
+            user = request["user"]
+            answer = []
+            for text in request["texts"]:
+                began = time.perf_counter()
+                memory.add(text, user_id=user, infer=False)
+                answer.append(time.perf_counter() - began)
+        else:
+            began, worked = time.perf_counter(), time.thread_time()
+            found = memory.search(
+                request["query"], filters={"user_id": request["user"]}, top_k=request["k"], threshold=0.0
+            )
+            seconds = [time.perf_counter() - began, time.thread_time() - worked]
+            answer = [seconds, [one["memory"] for one in found["results"]]]
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

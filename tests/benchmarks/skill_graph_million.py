@@ -1,0 +1,104 @@
+"""A million skills on one machine: how long to add, to prepare and to load them, how much memory, how fast a recall.
+
+    python tests/benchmarks/skill_graph_million.py                      # half an hour and 10 GB of disk
+    python tests/benchmarks/skill_graph_million.py --skills 20000 --json
+
+The one rule: each stage is a process of its own, so that its peak memory is its own. `prepare` builds the search index
+and finds the communities, once; `recall` is a process that starts later and finds both beside the graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import numpy as np
+from skill_graph_sides import Texts, timed
+
+from agentfw_memory import SkillGraph
+
+EMBEDDER = "hash:256"
+LIMIT_MS = 50
+BATCH = 5000
+
+
+def stage(name: str, path: str, skills: int, queries: int, seed: int) -> dict[str, Any]:
+    users = max(1, skills // 100)
+    if name == "add":
+        texts = Texts(seed)
+        with SkillGraph.open(path, tenant="team", embedder=EMBEDDER) as graph:
+            seconds = [
+                timed(graph.add_skills, texts.skills(min(BATCH, skills - start), users=users))
+                for start in range(0, skills, BATCH)
+            ]
+        return {"seconds": sum(seconds), "adds/s": skills / sum(seconds), "CPU seconds": cpu(), "peak MB": peak()}
+    graph = SkillGraph.open(path, tenant="team")
+    if name == "prepare":
+        return {"seconds": timed(graph.prepare), "CPU seconds": cpu(), "peak MB": peak()}
+    texts, generator = Texts(seed + 1), random.Random(seed)
+    first = timed(graph.recall, texts.text(), user="user1", k=10)
+    loaded = {"first recall, seconds": first, "CPU seconds": cpu(), "peak MB": peak()}
+    times = [timed(graph.recall, texts.text(), user=f"user{generator.randrange(users)}", k=10) for _ in range(queries)]
+    p50, p95 = (1000 * float(np.quantile(times, share)) for share in (0.5, 0.95))
+    return {**loaded, "p50 ms": p50, "p95 ms": p95, "communities": graph.stats().communities}
+
+
+def cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--skills", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--stage", nargs=2, metavar=("NAME", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.stage:
+        name, path = options.stage
+        result = stage(name, path, options.skills, options.queries, options.seed)
+        print(json.dumps(result))
+        return result
+    began = time.perf_counter()
+    result: dict[str, Any] = {"skills": options.skills}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "skills.db"
+        for name in ("add", "prepare", "recall"):
+            words = [sys.executable, __file__, "--stage", name, str(path)]
+            words += ["--skills", str(options.skills), "--queries", str(options.queries), "--seed", str(options.seed)]
+            done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+            result[name] = json.loads(done.stdout)
+        result["MB on disk"] = sum(file.stat().st_size for file in Path(folder).iterdir()) / 2**20
+    result["seconds"] = time.perf_counter() - began
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    print(f"{options.skills:,} skills, {result['MB on disk']:,.0f} MB on disk")
+    for name in ("add", "prepare", "recall"):
+        print(f"  {name:8}" + "   ".join(f"{what} {_told(value)}" for what, value in result[name].items()))
+    print(f"limit: p50 {LIMIT_MS} ms")
+    return result
+
+
+def _told(value: Any) -> str:
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,413 @@
+"""Is every part of the score worth having? Retrieval over generated people whose tastes the graph is never told.
+
+    python tests/benchmarks/skill_graph_quality.py
+    python tests/benchmarks/skill_graph_quality.py --embedder hash --users 30 --seeds 2 --json
+    python tests/benchmarks/skill_graph_quality.py --search 60      # choose settings on training seeds as well
+
+The one rule: what is relevant is decided by hidden variables alone. A person has a taste for each question that comes
+up (when, through whom, how dear ...), mostly that of a hidden circle of people, and in one scenario of five a taste of
+its own. A skill is relevant for a person's query if it is about the query's scenario and says what this person wants
+there: grade 2 for their own, 1 for somebody else's shared one. Neither the texts nor the graph name taste or circle;
+skills and queries draw their words independently; one skill in five says what its owner once did and does not want.
+
+The graph sees what a graph would see: good episodes that each leave a skill, and later ones that use skills of their
+scenario that fit the person, and one that may not. They succeed the more surely the better their skills fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from agentfw.seeds import Seeds
+from agentfw.statistics import bootstrap, paired_difference
+from agentfw_memory import SkillDraft, SkillGraph, Trajectory
+from agentfw_memory.graph.settings import GraphSettings
+
+SCENARIOS = {
+    "moving a meeting": (
+        "move my meeting",
+        "find another time for the appointment",
+        "reschedule the call with the team",
+    ),
+    "booking a trip": ("book a trip", "arrange my travel to the conference", "get me to Lisbon and back"),
+    "returning goods": ("send the shoes back", "return what I ordered", "get my money for the broken lamp"),
+    "ordering food": ("order dinner", "get lunch for everybody", "have something to eat delivered"),
+    "paying a bill": ("pay the invoice", "settle what I owe", "transfer the rent"),
+    "planning a party": ("plan the birthday party", "organise the celebration", "prepare the anniversary"),
+    "hiring somebody": ("find a new colleague", "fill the open position", "invite candidates"),
+    "writing a report": ("write the quarterly report", "summarise the figures", "put the results on paper"),
+    "repairing a device": ("fix my laptop", "the printer is broken", "have the phone repaired"),
+    "seeing a doctor": ("get me a check-up", "see a physician", "arrange the dentist"),
+    "renting a flat": ("look for an apartment", "find a place to live", "view homes"),
+    "buying a present": ("find a gift for my sister", "get something for the wedding", "choose a present"),
+    "learning a language": ("learn Spanish", "practise my French", "study vocabulary"),
+    "training for a race": ("prepare for the marathon", "plan my runs", "get fit for the race"),
+    "cancelling a contract": ("cancel my subscription", "end the gym membership", "get out of the phone contract"),
+    "teaching a class": ("prepare my lesson", "plan the course", "make exercises for the pupils"),
+}
+"""What comes up, and how people speak of it. A skill and a query each take one of these ways."""
+
+QUESTIONS = {
+    "when": {
+        "early": ("take the earliest slot", "do it in the morning", "as early in the day as it can be"),
+        "late": ("take the latest slot", "do it in the evening", "as late in the day as it can be"),
+        "weekend": ("do it at the weekend", "keep working days free", "choose Saturday or Sunday"),
+    },
+    "through": {
+        "phone": ("call by phone", "ring them up", "speak to a person on the telephone"),
+        "mail": ("send an email", "write a mail", "put it in writing"),
+        "chat": ("use the chat", "send a text message", "write in the messenger"),
+    },
+    "price": {
+        "cheap": ("take the cheapest", "save money", "stay within a small budget"),
+        "premium": ("take the premium option", "pay more for quality", "choose the most comfortable"),
+        "middle": ("take something in between", "compare the offers first", "look for good value"),
+    },
+    "say": {
+        "brief": ("keep it brief", "one short paragraph", "only what is needed"),
+        "detailed": ("explain it in detail", "give the whole background", "list every step"),
+        "visual": ("show a picture", "draw a chart", "make a table"),
+    },
+    "consent": {
+        "ask": ("ask before doing anything", "get a confirmation first", "let me approve it"),
+        "act": ("do it at once", "decide without asking", "just take care of it"),
+        "propose": ("propose three options", "offer a choice", "give alternatives"),
+    },
+}
+"""What is decided in a scenario, the ways to decide it, and how people say so."""
+
+HINTS = {
+    "when": "what time suits me?",
+    "through": "how should they be reached?",
+    "price": "what may it cost?",
+    "say": "how shall it be told?",
+    "consent": "should you ask me?",
+}
+CIRCLES, QUESTIONS_A_SCENARIO = 4, 2
+OWN_TASTE, LIKE_CIRCLE, WRONG_SKILL, SHARED = 0.2, 0.8, 0.2, 0.4
+K = 5
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A skill with what is hidden about it."""
+
+    owner: str
+    text: str
+    scenario: str
+    question: str
+    choice: str
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query with who asks, about what."""
+
+    user: str
+    text: str
+    scenario: str
+    known: bool
+    """Whether the person has a skill of their own there that fits."""
+
+
+class Society:
+    """People, their tastes, their skills, and what they ask."""
+
+    def __init__(self, seed: int, users: int) -> None:
+        seeds = Seeds(seed).child("skill graph quality")
+        draw = seeds.random("tastes")
+        self.users = [f"user{number}" for number in range(users)]
+        circles = [{question: draw.choice(list(QUESTIONS[question])) for question in QUESTIONS} for _ in range(CIRCLES)]
+        self.decided = {scenario: draw.sample(list(QUESTIONS), QUESTIONS_A_SCENARIO) for scenario in SCENARIOS}
+        self.taste: dict[tuple[str, str, str], str] = {}
+        for user in self.users:
+            circle = draw.choice(circles)
+            mine = {
+                question: circle[question] if draw.random() < LIKE_CIRCLE else draw.choice(list(choices))
+                for question, choices in QUESTIONS.items()
+            }
+            for scenario, questions in self.decided.items():
+                for question in questions:
+                    own = draw.random() < OWN_TASTE
+                    choice = draw.choice(list(QUESTIONS[question])) if own else mine[question]
+                    self.taste[user, scenario, question] = choice
+        self.skills = self._skills(seeds.random("skills"))
+        self.trajectories = self._trajectories(seeds.random("trajectories"))
+        self.queries = self._queries(seeds.random("queries"))
+
+    def fits(self, user: str, skill: Planted) -> bool:
+        return self.taste.get((user, skill.scenario, skill.question)) == skill.choice
+
+    def grade(self, asked: Asked, skill: Planted) -> int:
+        if skill.scenario != asked.scenario or not self.fits(asked.user, skill):
+            return 0
+        return 2 if skill.owner == asked.user else int(skill.shared)
+
+    def _skills(self, draw: random.Random) -> list[Planted]:
+        found = []
+        for user in self.users:
+            for scenario in draw.sample(list(SCENARIOS), len(SCENARIOS) // 2):
+                for question in self.decided[scenario]:
+                    choices = QUESTIONS[question]
+                    choice = self.taste[user, scenario, question]
+                    if draw.random() < WRONG_SKILL:
+                        choice = draw.choice([other for other in choices if other != choice])
+                    text = f"To {draw.choice(SCENARIOS[scenario])}: {draw.choice(choices[choice])}"
+                    found.append(Planted(user, text, scenario, question, choice, draw.random() < SHARED))
+        return found
+
+    def _trajectories(self, draw: random.Random) -> list[tuple[str, str, list[int], float]]:
+        """Who, in which scenario, with which skills, and the reward."""
+        found = []
+        for user in self.users:
+            for scenario in SCENARIOS:
+                seen = [
+                    place
+                    for place, skill in enumerate(self.skills)
+                    if skill.scenario == scenario and (skill.owner == user or skill.shared)
+                ]
+                good = [place for place in seen if self.fits(user, self.skills[place])]
+                used = draw.sample(good, min(2, len(good))) + draw.sample(seen, min(1, len(seen)))
+                used = list(dict.fromkeys(used))
+                share = sum(self.fits(user, self.skills[place]) for place in used) / max(len(used), 1)
+                found.append((user, scenario, used, min(1.0, max(0.0, share + draw.gauss(0.0, 0.15)))))
+        return found
+
+    def _queries(self, draw: random.Random) -> list[Asked]:
+        found = []
+        for user in self.users:
+            for scenario in draw.sample(list(SCENARIOS), 6):
+                text = draw.choice(SCENARIOS[scenario])
+                if draw.random() < 0.5:
+                    text += f"; {HINTS[draw.choice(self.decided[scenario])]}"
+                own = any(
+                    skill.owner == user and skill.scenario == scenario and self.fits(user, skill)
+                    for skill in self.skills
+                )
+                asked = Asked(user, text, scenario, own)
+                if any(self.grade(asked, skill) for skill in self.skills):
+                    found.append(asked)
+        return found
+
+
+FULL = GraphSettings()
+FLAT = GraphSettings.ablation("A2")
+SYSTEMS: dict[str, GraphSettings] = {
+    "graph score": FULL,
+    "dense only": FLAT,
+    "words only (BM25)": replace(FLAT, query_similarity="words"),
+    "graph score over words": replace(FULL, query_similarity="words"),
+    "two-hop off": replace(FULL, siblings=0),
+    "user term off": replace(FULL, user_weight=0.0),
+    "community term off": replace(FULL, community_weight=0.0),
+    "complement term off": replace(FULL, complement_boost=0.0),
+    "conflict term off": replace(FULL, conflict_weight=0.0),
+    "conflicts with candidates": replace(FULL, conflicts_with="candidates"),
+    "user weight 0.3": replace(FULL, user_weight=0.3),
+    "Louvain": replace(FULL, communities="louvain"),
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A society with the file that its graph is in."""
+
+    society: Society
+    path: Path
+    planted: dict[str, Planted]
+
+
+def build(seed: int, users: int, embedder: str, folder: Path) -> Built:
+    """Grow the graph as it would grow: a skill for each good episode, then episodes that use what is there."""
+    society, path = Society(seed, users), folder / f"{seed}.db"
+    drafts: dict[str, SkillDraft] = {}
+
+    def extractor(trajectory: Trajectory, at_most: int) -> list[SkillDraft]:
+        return [drafts[trajectory.id]] if trajectory.id in drafts else []
+
+    ids: list[str | None] = []
+    with SkillGraph.open(path, tenant="all", embedder=embedder, extractor=extractor) as graph:
+        for place, skill in enumerate(society.skills):
+            name = f"first {place}"
+            drafts[name] = SkillDraft(skill.text, scenarios=(skill.scenario,))
+            learned = graph.learn(Trajectory(name, skill.owner, "", (skill.scenario,)), 0.9)
+            # A draft that the graph took for one that was there has no id of its own, and isn't looked for.
+            ids.append(learned.added[0] if learned.added else None)
+            if learned.added and skill.shared:
+                graph.update_skill(learned.added[0], visibility="shared")
+        for place, (user, scenario, used, reward) in enumerate(society.trajectories):
+            skills = tuple(one for one in (ids[number] for number in used) if one is not None)
+            graph.learn(Trajectory(f"later {place}", user, "", (scenario,), skills=skills), reward)
+        graph.prepare()
+    planted = {one: skill for one, skill in zip(ids, society.skills, strict=True) if one is not None}
+    return Built(society, path, planted)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one system reached at each query."""
+
+    precision: list[float]
+    ndcg: list[float]
+    contradicting: list[float]
+    """Pairs of hits that say the opposite of each other, by what is hidden; nobody can follow both."""
+    known: list[bool]
+
+
+def judge(built: Built, settings: GraphSettings) -> Figures:
+    """Ask everything; a hit counts by its grade."""
+    society, figures, path = built.society, Figures([], [], [], []), built.path
+    anew = settings.communities != FULL.communities
+    if anew:
+        path = Path(shutil.copy(path, path.with_suffix(".other")))
+    with SkillGraph.open(path, tenant="all", settings=settings) as graph:
+        if anew:
+            graph.prepare()
+        for asked in society.queries:
+            hits = graph.recall(asked.text, user=asked.user, k=K)
+            told = [built.planted[hit.skill.id] for hit in hits]
+            grades = [society.grade(asked, skill) for skill in told]
+            best = sorted((society.grade(asked, skill) for skill in built.planted.values()), reverse=True)[:K]
+            figures.precision.append(sum(grade > 0 for grade in grades) / K)
+            figures.ndcg.append(gain(grades) / gain(best) if any(best) else float("nan"))
+            figures.contradicting.append(sum(opposed(one, other) for one, other in combinations(told, 2)))
+            figures.known.append(asked.known)
+    return figures
+
+
+def opposed(one: Planted, other: Planted) -> bool:
+    """Whether two skills decide one question of one scenario in two ways."""
+    return (one.scenario, one.question) == (other.scenario, other.question) and one.choice != other.choice
+
+
+def gain(grades: Sequence[int]) -> float:
+    """Discounted cumulative gain, with 2 to the grade less 1."""
+    return sum((2**grade - 1) / np.log2(place + 2) for place, grade in enumerate(grades))
+
+
+def over(some: Sequence[Built], settings: GraphSettings) -> Figures:
+    parts = [judge(built, settings) for built in some]
+    return Figures(*([value for part in parts for value in getattr(part, name)] for name in Figures.__annotations__))
+
+
+def search(some: Sequence[Built], tries: int, seed: int) -> tuple[GraphSettings, float]:
+    """The settings that do best on these societies, among the defaults and so many drawn at random."""
+    draw = Seeds(seed).random("search")
+    tried = [
+        FULL,
+        *(
+            GraphSettings(
+                user_weight=draw.choice([0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.9]),
+                community_weight=draw.choice([0.0, 0.02, 0.05, 0.1, 0.2]),
+                complement_boost=draw.choice([0.0, 0.02, 0.05, 0.1, 0.2]),
+                conflict_weight=draw.choice([0.0, 0.02, 0.05, 0.1, 0.2]),
+                conflicts_with=draw.choice(["candidates", "selected"]),
+                candidates=draw.choice([10, 20, 40, 80]),
+                siblings=draw.choice([0, 5, 20]),
+            )
+            for _ in range(tries)
+        ),
+    ]
+    scored = [(float(np.nanmean(over(some, settings).ndcg)), -place) for place, settings in enumerate(tried)]
+    best, place = max(scored)
+    return tried[-place], best
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    systems = dict(SYSTEMS)
+    result: dict[str, Any] = {"users": options.users, "embedder": options.embedder, "seeds": options.seeds, "k": K}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.search:
+            training = [build(1000 + seed, options.users, options.embedder, folder) for seed in range(options.training)]
+            found, reached = search(training, options.search, options.seed)
+            systems["found on training seeds"] = found
+            result["found"] = {"settings": changed(found), "ndcg on training seeds": reached}
+        evaluated = [build(seed, options.users, options.embedder, folder) for seed in range(options.seeds)]
+        figures = {name: over(evaluated, settings) for name, settings in systems.items()}
+    full = figures["graph score"]
+    result["skills"] = sum(len(built.planted) for built in evaluated)
+    result["queries"] = len(full.ndcg)
+    result["systems"] = [row(name, some, full) for name, some in figures.items()]
+    return result
+
+
+def row(name: str, some: Figures, full: Figures) -> dict[str, Any]:
+    found: dict[str, Any] = {"system": name}
+    for figure in ("precision", "ndcg", "contradicting"):
+        interval = bootstrap(getattr(some, figure))
+        found[figure] = {"mean": interval.estimate, "low": interval.low, "high": interval.high}
+    for word, wanted in (("known", True), ("strange", False)):
+        values = [value for value, known in zip(some.ndcg, some.known, strict=True) if known is wanted]
+        found[f"ndcg, {word}"] = float(np.nanmean(values)) if values else float("nan")
+    if some is not full:
+        found["against graph score"] = against(some.ndcg, full.ndcg)
+        found["contradicting, against"] = against(some.contradicting, full.contradicting)
+    return found
+
+
+def against(some: Sequence[float], full: Sequence[float]) -> dict[str, float]:
+    """The paired difference, query by query."""
+    difference = paired_difference(some, full)
+    interval = difference.difference
+    return {"mean": interval.estimate, "low": interval.low, "high": interval.high, "p": difference.p_value}
+
+
+def changed(settings: GraphSettings) -> Mapping[str, Any]:
+    """What is not as it is by default."""
+    values = {name: getattr(settings, name) for name in GraphSettings.__dataclass_fields__}
+    return {name: value for name, value in values.items() if value != getattr(FULL, name)}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--users", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=5, help="societies that are measured on")
+    parser.add_argument("--embedder", default="wordllama")
+    parser.add_argument("--search", type=int, default=0, help="draw so many settings and take the best along")
+    parser.add_argument("--training", type=int, default=3, help="other societies, to choose settings on")
+    parser.add_argument("--seed", type=int, default=7, help="of the search")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = measure(options)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    print(
+        f"{result['queries']} queries of {result['users']} people in each of {result['seeds']} societies, "
+        f"{result['skills']} skills, embedder {result['embedder']}, k={K}; 95% intervals over queries\n"
+    )
+    heads = f"{'precision':>20}{'NDCG':>22}{'contradicting':>22}{'known':>10}{'strange':>9}"
+    print(f"{'':<26}{heads}   NDCG, and what contradicts, against the graph score")
+    for some in result["systems"]:
+        cells = [shown(some[name]) for name in ("precision", "ndcg", "contradicting")]
+        beside = [some[name] for name in ("against graph score", "contradicting, against") if name in some]
+        last = "  ".join(f"{shown(one, '+')} p={one['p']:.3f}" for one in beside)
+        by_kind = f"{some['ndcg, known']:>8.3f}{some['ndcg, strange']:>9.3f}"
+        print(f"{some['system']:<26}{cells[0]:>22}{cells[1]:>22}{cells[2]:>22}{by_kind}   {last}")
+    if "found" in result:
+        print(f"\nfound on training seeds: {result['found']}")
+    return result
+
+
+def shown(figure: Mapping[str, float], sign: str = "") -> str:
+    return f"{figure['mean']:{sign}.3f} [{figure['low']:{sign}.3f}, {figure['high']:{sign}.3f}]"
+
+
+if __name__ == "__main__":
+    main()

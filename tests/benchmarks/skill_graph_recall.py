@@ -1,0 +1,185 @@
+"""How long a recall takes beside a bare FAISS search over the same vectors, and beside mem0's search.
+
+    python tests/benchmarks/skill_graph_recall.py --mem0 /tmp/mem0/bin/python
+    python tests/benchmarks/skill_graph_recall.py --sizes 10000 --queries 100 --json
+
+The one rule: for each query every side takes its turn, in an order drawn anew, and a ratio is that of the medians over
+the same queries. FAISS works with one thread on both sides. Ratios are of CPU time: on a machine that others use too,
+the clock counts how often one was put aside, and that hits what takes 2 ms much harder than what takes 1. The clock's
+times are printed beside it. The bare search is that of the same kind of index (flat, or
+IVF with the same lists and the same share of them probed) for a vector; ours includes embedding the query, what this
+user may see, the two hops, the score, and reading the skills; therefore the bare search is also timed with embedding.
+
+`first` is a query whose skills nobody has recalled in this process before, `again` one that comes back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+import faiss
+import numpy as np
+from skill_graph_sides import DIMENSIONS, EMBEDDER, Mem0, Texts, shown
+
+from agentfw_memory import SkillGraph
+from agentfw_memory.graph.embedders import open_embedder
+from agentfw_memory.graph.index import ListIndex
+
+Pair = tuple[float, float]
+
+K = 10
+LIMIT = 1.5
+
+
+def bare_index(graph: SkillGraph, seed: int) -> tuple[Any, np.ndarray[Any, Any]]:
+    """All vectors in one index, of the kind that a graph of this size has; and the vectors."""
+    rows = np.concatenate([batch.vectors for batch in graph._store.live()])
+    settings = graph.settings
+    if len(rows) <= settings.exact_up_to:
+        index = faiss.IndexFlatIP(DIMENSIONS)
+        index.add(rows)
+        return index, rows
+    sample = np.random.default_rng(seed).choice(len(rows), 40 * ListIndex.lists(len(rows)), replace=False)
+    ours = ListIndex.trained(rows[sample], len(rows), probed=settings.probed, seed=seed)
+    ours.put(np.arange(len(rows)), rows)
+    ours.faiss.nprobe = ours.probes
+    return ours.faiss, rows
+
+
+def share_found(index: Any, rows: np.ndarray[Any, Any], queries: list[str]) -> float:
+    """The share of the true ten nearest that the bare index finds: what its speed is worth."""
+    shares = []
+    for query in open_embedder(EMBEDDER).embed(queries):
+        likeness = np.einsum("ij,j->i", rows, query)
+        tenth = np.partition(likeness, len(rows) - K)[len(rows) - K]  # whatever is as like as it counts too
+        found = index.search(query[np.newaxis], K)[1][0]
+        shares.append(float(np.mean(likeness[found] >= tenth - 1e-6)))
+    return float(np.mean(shares))
+
+
+def measure(size: int, queries: int, rounds: int, mem0: str | None, seed: int, folder: Path) -> dict[str, Any]:
+    texts, users = Texts(seed), max(1, size // 100)
+    embedder = open_embedder(EMBEDDER)
+    with SkillGraph.open(folder / f"{size}.db", tenant="team", embedder=EMBEDDER) as graph:
+        skills = texts.skills(size, users=users)
+        for start in range(0, size, 5000):
+            graph.add_skills(skills[start : start + 5000])
+        graph.prepare()
+        index, rows = bare_index(graph, seed)
+        generator = random.Random(seed)
+        asked = [(texts.text(), f"user{generator.randrange(users)}") for _ in range(queries)]
+        warming = [(texts.text(), f"user{generator.randrange(users)}") for _ in range(2 * users)]
+        for query, user in warming:
+            graph.recall(query, user=user, k=K)
+        other = Mem0(mem0, folder / f"mem0-{size}") if mem0 else None
+        if other:
+            other.fill([skill.text for skill in skills], [skill.owner for skill in skills])
+        # Of each side, one list a round: (seconds by the clock, seconds of CPU) for each query.
+        seconds: dict[str, list[list[Pair]]] = {side: [] for side in ("bare", "bare, embedding", "ours", "mem0")}
+        for turn in range(rounds):
+            for side in seconds:
+                seconds[side].append([])
+            for query, user in asked:
+                vector = embedder.embed([query])
+                sides = ["bare", "bare, embedding", "ours"]
+                generator.shuffle(sides)
+                for side in sides:
+                    began, worked = time.perf_counter(), time.thread_time()
+                    if side == "ours":
+                        graph.recall(query, user=user, k=K)
+                    else:
+                        index.search(embedder.embed([query]) if "embedding" in side else vector, K)
+                    seconds[side][turn].append((time.perf_counter() - began, time.thread_time() - worked))
+                if other and turn == 0:
+                    seconds["mem0"][turn].append(other.search(query, user, K)[0])
+        if other:
+            other.close()
+        exactness = share_found(index, rows, [query for query, _ in asked[:50]])
+    return {
+        "skills": size,
+        "queries": queries,
+        "index": type(index).__name__,
+        "its share of the true ten": exactness,
+        "ms": {
+            "bare": told(seconds["bare"]),
+            "bare, embedding": told(seconds["bare, embedding"]),
+            "first": told(seconds["ours"][:1]),
+            "again": told(seconds["ours"][1:]),
+            **({"mem0": told(seconds["mem0"])} if mem0 else {}),
+        },
+        "ratios": {
+            f"{side}, against {other}": {
+                "CPU": ratio(seconds["ours"][part], seconds[other][part], 1),
+                "clock": ratio(seconds["ours"][part], seconds[other][part], 0),
+            }
+            for side, part in (("first", slice(0, 1)), ("again", slice(1, None)))
+            for other in ("bare", "bare, embedding", "mem0")
+            if any(seconds[other][part])
+        },
+    }
+
+
+def told(rounds: list[list[Pair]]) -> dict[str, float]:
+    """Milliseconds: the median and the 95th of a hundred by the clock, and the median of CPU."""
+    clock, worked = (1000 * np.array([pair[place] for turn in rounds for pair in turn]) for place in (0, 1))
+    return {"p50": float(np.median(clock)), "p95": float(np.quantile(clock, 0.95)), "CPU p50": float(np.median(worked))}
+
+
+def ratio(above: list[list[Pair]], below: list[list[Pair]], place: int) -> dict[str, float]:
+    """The ratio of the medians, with its 95% interval: pairs of the same query and round are drawn anew."""
+    one, other = (np.array([pair[place] for turn in side for pair in turn]) for side in (above, below))
+    generator = np.random.default_rng(7)
+    rows = generator.integers(0, len(one), (1000, len(one)))
+    low, high = np.quantile(np.median(one[rows], axis=1) / np.median(other[rows], axis=1), [0.025, 0.975])
+    return {"median": float(np.median(one) / np.median(other)), "low": float(low), "high": float(high)}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--mem0", help="a Python that has mem0ai 2.2 and faiss-cpu; compared up to 10,000 skills")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        rows = [
+            measure(
+                size,
+                options.queries,
+                options.rounds,
+                options.mem0 if size <= 10_000 else None,
+                options.seed,
+                Path(name),
+            )
+            for size in options.sizes
+        ]
+    result = {"k": K, "limit": LIMIT, "sizes": rows}
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    for row in rows:
+        share = row["its share of the true ten"]
+        print(f"{row['skills']:,} skills, {row['index']} (finds {share:.3f} of the true ten), {row['queries']} queries")
+        for name, times in row["ms"].items():
+            print(f"  {name:18}" + "   ".join(f"{what} {value:7.3f} ms" for what, value in times.items()))
+        for name, ratios in row["ratios"].items():
+            print(f"  {name:32}" + "   ".join(f"{what} {shown(value)}" for what, value in ratios.items()))
+    print(f"limit at 100,000: {LIMIT} times the bare search")
+    return result
+
+
+if __name__ == "__main__":
+    main()

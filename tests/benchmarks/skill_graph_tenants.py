@@ -1,0 +1,83 @@
+"""A hundred tenants with twenty skills each: does everybody get their own, all of their own, and nothing else?
+
+    python tests/benchmarks/skill_graph_tenants.py --mem0 /tmp/mem0/bin/python
+
+The one rule: a hit counts if it is the tenant's own; ten are asked for and each tenant has twenty. Here a tenant is a
+tenant of one file; for mem0 it is a user id that the search is filtered by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from skill_graph_sides import EMBEDDER, Mem0, Texts, interval
+
+from agentfw_memory import NewSkill, SkillGraph
+
+K = 10
+
+
+def measure(tenants: int, each: int, mem0: str | None, seed: int, folder: Path) -> dict[str, Any]:
+    texts = Texts(seed)
+    own = {f"tenant{place}": [texts.text() for _ in range(each)] for place in range(tenants)}
+    queries = {tenant: texts.text() for tenant in own}
+    found: dict[str, list[float]] = {"own": [], "others": [], "mem0": []}
+    for tenant, mine in own.items():
+        with SkillGraph.open(folder / "skills.db", tenant=tenant, embedder=EMBEDDER) as graph:
+            graph.add_skills([NewSkill("somebody", text, visibility="shared") for text in mine])
+    for tenant, mine in own.items():
+        with SkillGraph.open(folder / "skills.db", tenant=tenant) as graph:
+            hits = [hit.skill.text for hit in graph.recall(queries[tenant], user="somebody else", k=K)]
+        found["own"].append(sum(text in mine for text in hits))
+        found["others"].append(sum(text not in mine for text in hits))
+    if mem0:
+        other = Mem0(mem0, folder / "mem0")
+        pairs = [(text, tenant) for tenant, mine in own.items() for text in mine]
+        other.fill([text for text, _ in pairs], [tenant for _, tenant in pairs])
+        for tenant, mine in own.items():
+            found["mem0"].append(sum(text in mine for text in other.search(queries[tenant], tenant, K)[1]))
+        other.close()
+    means = {name: sum(values) / len(values) for name, values in found.items() if values}
+    return {
+        "tenants": tenants,
+        "skills each": each,
+        "k": K,
+        "own of ten": means["own"],
+        "recall of own": means["own"] / K,
+        "of other tenants": means["others"],
+        "worst tenant": min(found["own"]),
+        "mem0, own of ten": means.get("mem0"),
+        "mem0, median": interval(found["mem0"]) if found["mem0"] else None,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tenants", type=int, default=100)
+    parser.add_argument("--each", type=int, default=20)
+    parser.add_argument("--mem0", help="a Python that has mem0ai 2.2 and faiss-cpu")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        result = measure(options.tenants, options.each, options.mem0, options.seed, Path(name))
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    print(f"{options.tenants} tenants of {options.each} skills, {K} asked for")
+    print(f"  own found      {result['own of ten']:6.2f} of {K} (the worst tenant {result['worst tenant']})")
+    print(f"  others' found  {result['of other tenants']:6.2f}")
+    if options.mem0:
+        print(f"  mem0           {result['mem0, own of ten']:6.2f} of {K}")
+    return result
+
+
+if __name__ == "__main__":
+    main()

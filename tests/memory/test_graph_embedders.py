@@ -1,0 +1,133 @@
+"""Embedders: one text, one row, whoever else is in the batch; and what isn't a vector is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw_memory.errors import BadInputError, MissingExtraError
+from agentfw_memory.graph.embedders import Embedder, default_embedder, open_embedder
+
+MODULES = {"hash:32": "numpy", "wordllama": "wordllama", "sentence-transformers": "sentence_transformers"}
+
+
+@pytest.fixture(params=MODULES, scope="module")
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    pytest.importorskip(MODULES[request.param])
+    return open_embedder(request.param)
+
+
+TEXTS = ["Offer the earliest slot first", "Pay the bill", "", "!?", "ñandú 😀", "word " * 3000]
+
+
+def test_the_same_text_gives_the_same_row_alone_and_among_others(embedder: Embedder) -> None:
+    together = embedder.embed(TEXTS)
+    assert together.dtype == np.float32
+    assert together.shape == (len(TEXTS), embedder.dimensions)
+    assert np.array_equal(together, np.vstack([embedder.embed([text]) for text in TEXTS]))
+    assert np.array_equal(together[::-1], embedder.embed(TEXTS[::-1]))
+
+
+def test_every_row_has_length_one_also_that_of_an_empty_text(embedder: Embedder) -> None:
+    assert np.linalg.norm(embedder.embed(TEXTS), axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    assert embedder.embed([]).shape == (0, embedder.dimensions)
+
+
+def test_texts_that_share_words_are_more_alike(embedder: Embedder) -> None:
+    rows = embedder.embed(["move my meeting to Friday", "move the meeting to Monday", "the invoice is unpaid"])
+    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.1
+
+
+def test_a_model_knows_that_different_words_mean_the_same() -> None:
+    pytest.importorskip("wordllama")
+    rows = open_embedder("wordllama").embed(["a physician", "a doctor", "a bicycle"])
+    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2
+
+
+@given(st.text(max_size=50))
+def test_any_text_has_a_row(text: str) -> None:
+    [row] = open_embedder("hash:16").embed([text])
+    assert np.linalg.norm(row) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_process_started_anew_gives_the_same_rows() -> None:
+    code = (
+        "from agentfw_memory.graph.embedders import open_embedder;"
+        "print(open_embedder('hash:8').embed(['offer the earliest slot']).tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(open_embedder("hash:8").embed(["offer the earliest slot"]).tolist())
+
+
+def test_loading_a_model_leaves_the_process_as_it_was() -> None:
+    pytest.importorskip("wordllama")
+    code = (
+        "import logging, sys; from agentfw_memory.graph.embedders import open_embedder;"
+        "open_embedder('wordllama').embed(['a']); print(logging.getLogger().handlers, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[] False\n", "")
+
+
+def test_the_default_is_the_best_that_is_installed_and_says_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert open_embedder().name.partition(":")[0] == default_embedder()
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    assert open_embedder().name == "hash:256"
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtraError) as missing:
+        open_embedder("wordllama")
+    assert missing.value.mend == 'pip install "agentfw[memory]"'
+    with pytest.raises(MissingExtraError, match="sentence_transformers"):
+        open_embedder("sentence-transformers")
+
+
+@pytest.mark.parametrize("choice", ["glove", "hash:0", "hash:-1", "hash:many", "wordllama:512"])
+def test_an_unknown_choice_is_refused_in_words(choice: str) -> None:
+    with pytest.raises(BadInputError) as refusal:
+        open_embedder(choice)
+    assert refusal.value.mend
+
+
+def lengths(texts: Sequence[str]) -> list[list[float]]:
+    return [[float(len(text)), 1.0] for text in texts]
+
+
+def test_a_callable_is_measured_and_its_rows_get_length_one() -> None:
+    embedder = open_embedder(lengths)
+    assert (embedder.name, embedder.dimensions) == ("callable:lengths", 2)
+    assert embedder.embed(["four", ""]) == pytest.approx(np.array([[4.0, 1.0], [0.0, 17**0.5]]) / 17**0.5)
+    assert open_embedder(embedder) is embedder
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda texts: [[float("nan"), 1.0] for _ in texts], "NaN"),
+        (lambda texts: [[float("inf"), 1.0] for _ in texts], "infinite"),
+        (lambda texts: [1.0 for _ in texts], r"array of \(1,\)"),
+        (lambda texts: [[] for _ in texts], r"array of \(1, 0\)"),
+        (lambda texts: [[1.0]] * (len(texts) + 1), r"array of \(2, 1\), not \(1, 1\)"),
+        (lambda texts: "vector", "no rows of numbers"),
+    ],
+)
+def test_what_is_no_vector_is_refused(function: Callable[[Sequence[str]], Any], words: str) -> None:
+    with pytest.raises(BadInputError, match=words):
+        open_embedder(function)
+
+
+def test_a_callable_that_changes_its_mind_is_refused_later() -> None:
+    sizes = iter([2, 3])
+    embedder = open_embedder(lambda texts: [[1.0] * next(sizes)])
+    with pytest.raises(BadInputError, match=r"\(1, 3\), not \(1, 2\)"):
+        embedder.embed(["another"])

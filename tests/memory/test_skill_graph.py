@@ -1,0 +1,598 @@
+"""SkillGraph: who recalls what and why, what is kept of a skill's past, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentfw_memory import (
+    BadInputError,
+    GraphSettings,
+    NewSkill,
+    SkillGraph,
+    SkillGraphError,
+    StoreRefusedError,
+    UnknownSkillError,
+)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[SkillGraph]:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as opened:
+        yield opened
+
+
+def texts(graph: SkillGraph, query: str, user: str, k: int = 5) -> list[str]:
+    return [hit.skill.text for hit in graph.recall(query, user=user, k=k)]
+
+
+# What is recalled
+
+
+def test_the_likest_skill_comes_first_with_its_reasons(graph: SkillGraph) -> None:
+    graph.add_skill(owner="ana", text="offer the earliest slot first", tools=["calendar"], scenarios=["rescheduling"])
+    graph.add_skill(owner="ana", text="send a thank-you card")
+    first, second = graph.recall("offer the earliest slot", user="ana")
+    assert first.skill.text == "offer the earliest slot first"
+    assert (first.skill.tools, first.skill.scenarios) == (("calendar",), ("rescheduling",))
+    assert first.score > second.score
+    assert first.why.query > 0.7
+    assert first.why.path == "like the query"
+    assert "query 0." in str(first.why)
+
+
+def test_a_score_is_the_weighted_sum_of_its_reasons(graph: SkillGraph) -> None:
+    wanted = [NewSkill("ana", f"word{place} word{place + 1} slot", (), ("meeting",)) for place in range(8)]
+    skills = [skill.id for skill in graph.add_skills(wanted)]
+    graph.connect(skills[0], "COMPLEMENTS", skills[2])
+    graph.connect(skills[0], "CONFLICTS", skills[3])
+    weights = graph.settings
+    hits = graph.recall("word1 slot", user="ana", k=8)
+    assert {hit.why.complement for hit in hits} == {hit.why.conflict for hit in hits} == {0.0, 1.0}
+    for hit in hits:
+        why = hit.why
+        total = (
+            weights.query_weight * why.query
+            + weights.user_weight * why.user
+            + weights.community_weight * why.community
+            + weights.complement_boost * why.complement
+            - weights.conflict_weight * why.conflict
+        )
+        assert hit.score == pytest.approx(total, abs=1e-6)
+
+
+def test_two_hops_bring_what_likeness_alone_does_not(tmp_path: Path) -> None:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
+        graph.add_skill(owner="ben", text="alpha beta gamma", visibility="shared")
+        far = graph.add_skill(owner="ben", text="something else altogether", visibility="shared")
+        graph.add_skills([NewSkill(f"user{place}", f"alpha beta {place}", visibility="shared") for place in range(12)])
+    query = "alpha beta gamma"
+    pools = {}
+    for siblings in (20, 0):
+        chosen = GraphSettings(siblings=siblings, candidates=10, user_weight=0.3)
+        with SkillGraph.open(tmp_path / "skills.db", tenant="team", settings=chosen) as graph:
+            hits = graph.recall(query, user="ben", k=10)
+            pools[siblings] = {hit.skill.id: hit.why.path for hit in hits}
+    assert "also ben's" in pools[20][far.id]
+    assert far.id not in pools[0]
+
+
+def test_a_private_skill_is_its_owners_alone(graph: SkillGraph) -> None:
+    graph.add_skill(owner="ana", text="my secret way to the station")
+    graph.add_skill(owner="ana", text="the way to the station", visibility="shared")
+    graph.add_skill(owner="ben", text="another secret way to the station")
+    assert set(texts(graph, "secret way to the station", "ben", k=9)) == {
+        "another secret way to the station",
+        "the way to the station",
+    }
+    assert texts(graph, "secret way to the station", "a stranger", k=9) == ["the way to the station"]
+
+
+def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> None:
+    graph.add_skills([NewSkill("ana", f"move my meeting {place}") for place in range(200)])
+    graph.add_skills([NewSkill("ben", f"meeting room {place}") for place in range(12)])
+    found = graph.recall("move my meeting", user="ben", k=10)
+    assert len(found) == 10
+    assert {hit.skill.owner for hit in found} == {"ben"}
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    skills=st.lists(
+        st.tuples(st.sampled_from("abc"), st.booleans(), st.sampled_from(["red", "blue", "green", "red blue", "x y"])),
+        max_size=25,
+        unique=True,
+    ),
+    conflicts=st.sampled_from(["candidates", "selected"]),
+    similarity=st.sampled_from(["vectors", "words"]),
+)
+def test_nobody_ever_gets_what_they_may_not_see(
+    skills: list[tuple[str, bool, str]], conflicts: Any, similarity: Any
+) -> None:
+    chosen = GraphSettings(conflicts_with=conflicts, query_similarity=similarity)
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=chosen) as graph:
+        graph.add_skills(
+            [NewSkill(owner, text, (), (), "shared" if shared else "private") for owner, shared, text in skills]
+        )
+        kept = {(owner, text): shared for owner, shared, text in reversed(skills)}  # the first of each text stays
+        for user in "abcd":
+            hits = graph.recall("red x", user=user, k=30)
+            assert all(hit.skill.owner == user or hit.skill.visibility == "shared" for hit in hits)
+            assert len({hit.skill.id for hit in hits}) == len(hits)
+            if similarity == "vectors":
+                assert len(hits) == sum(shared or owner == user for (owner, _), shared in kept.items())
+
+
+def test_tenants_in_one_file_know_nothing_of_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with (
+        SkillGraph.open(path, tenant="ours", embedder="hash") as ours,
+        SkillGraph.open(path, tenant="theirs", embedder="hash:32") as theirs,
+    ):
+        ours.add_skill(owner="ana", text="our way", visibility="shared")
+        theirs.add_skill(owner="ana", text="their way", visibility="shared")
+        assert texts(ours, "way", "ana") == ["our way"]
+        assert texts(theirs, "way", "ana") == ["their way"]
+        theirs.forget("ana")
+        assert texts(ours, "way", "ana") == ["our way"]
+        assert theirs.stats().nodes["skill"] == 0
+
+
+def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(tmp_path: Path) -> None:
+    scores: dict[str, list[float]] = {}
+    for way in ("candidates", "selected"):
+        chosen = GraphSettings(conflicts_with=way, user_weight=0.0, community_weight=0.0)  # type: ignore[arg-type]
+        with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=chosen) as graph:
+            one = graph.add_skill(owner="ana", text="offer the earliest slot").id
+            graph.connect(one, "CONFLICTS", graph.add_skill(owner="ana", text="offer the latest slot").id)
+            scores[way] = [hit.why.conflict for hit in graph.recall("offer the earliest slot", user="ana")]
+    assert scores == {"candidates": [1.0, 1.0], "selected": [0.0, 1.0]}
+
+
+def test_a_profile_says_what_a_user_is_like(graph: SkillGraph) -> None:
+    for text in ("plain words here", "mint tea for guests", "black coffee at noon"):
+        graph.add_skill(owner="ben", text=text, visibility="shared")
+    assert all(hit.why.user == 0.0 for hit in graph.recall("a drink", user="ana"))
+    graph.set_profile("ana", "mint tea")
+    likes = {hit.skill.text: hit.why.user for hit in graph.recall("a drink", user="ana")}
+    assert max(likes, key=lambda text: likes[text]) == "mint tea for guests"
+
+
+def test_a_user_without_a_profile_is_the_mean_of_their_skills(graph: SkillGraph) -> None:
+    graph.add_skill(owner="ana", text="mint tea")
+    graph.recall("drink", user="ana")  # from here on the mean is kept up to date
+    graph.add_skill(owner="ana", text="black coffee")
+    graph.update_skill("s2", text="green tea")
+    rows = graph._recaller.embed(["green tea", "black coffee"])
+    mean = rows.sum(0) / np.linalg.norm(rows.sum(0))
+    whys = {hit.skill.text: hit.why.user for hit in graph.recall("drink", user="ana")}
+    assert whys == {
+        "green tea": pytest.approx(float(rows[0] @ mean), abs=1e-5),
+        "black coffee": pytest.approx(float(rows[1] @ mean), abs=1e-5),
+    }
+
+
+def test_one_seed_one_answer(tmp_path: Path) -> None:
+    def answers(name: str) -> list[tuple[str, float]]:
+        with SkillGraph.open(tmp_path / name, tenant="team", embedder="hash") as graph:
+            graph.add_skills(
+                [
+                    NewSkill(
+                        f"u{place % 7}", f"w{place % 5} w{place % 11} w{place}", ("t",), (f"s{place % 3}",), "shared"
+                    )
+                    for place in range(120)
+                ]
+            )
+            return [(hit.skill.id, hit.score) for hit in graph.recall("w1 w2", user="u1", k=20)]
+
+    assert answers("one.db") == answers("two.db")
+
+
+def test_another_process_sees_what_this_one_adds_changes_and_takes_away(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="t", embedder="hash") as one, SkillGraph.open(path, tenant="t") as other:
+        skill = one.add_skill(owner="ana", text="first words")
+        assert texts(other, "words", "ana") == ["first words"]
+        one.update_skill(skill.id, text="second words")
+        assert texts(other, "words", "ana") == ["second words"]
+        assert texts(other, "words", "ben") == []
+        one.update_skill(skill.id, visibility="shared")
+        assert texts(other, "words", "ben") == ["second words"]
+        one.retire_skill(skill.id)
+        assert texts(other, "words", "ana") == []
+
+
+@pytest.mark.parametrize("name", ["A1", "A2", "B1", "B2", "B3", "B4"])
+def test_each_ablation_turns_its_part_off(name: str) -> None:
+    chosen = GraphSettings.ablation(name)
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=chosen) as graph:
+        wanted = [NewSkill("ana", f"offer slot {place}", (), ("meeting",), "shared") for place in range(6)]
+        skills = [skill.id for skill in graph.add_skills(wanted)]
+        graph.connect(skills[0], "COMPLEMENTS", skills[2])
+        learned = graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "Ana prefers tea."}, 0.9)
+        hits = graph.recall("offer slot 1", user="ana")
+    assert bool(hits) == (name != "A1")
+    assert bool(learned.added) == (name != "B3")
+    for hit in hits:
+        if name in ("A2", "B1"):
+            assert hit.why.community == 0.0
+        if name == "A2":
+            assert hit.score == pytest.approx(0.4 * hit.why.query)
+            assert hit.why.path == "like the query"
+        if name == "B4":
+            assert hit.why.query == 1.0 or "offer slot 1" not in hit.skill.text
+
+
+# What is kept
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    now = [100.0]
+    with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="hash", clock=lambda: now[0]) as graph:
+        skill = graph.add_skill(owner="ana", text="mornings", tools=["calendar"], valid_from=40.0)
+        now[0] = 200.0
+        graph.update_skill(skill.id, text="afternoons", tools=["phone"], valid_from=150.0)
+        now[0] = 300.0
+        graph.retire_skill(skill.id)
+        history = graph.history(skill.id)
+    assert [(v.text, v.valid_from, v.valid_to, v.recorded_at) for v in history.versions] == [
+        ("mornings", 40.0, 150.0, 100.0),
+        ("afternoons", 150.0, 300.0, 200.0),
+    ]
+    assert [(e.kind, e.source, e.target, e.valid_to) for e in history.edges] == [
+        ("OWNS", "user:ana", f"skill:{skill.id}", 300.0),
+        ("REQUIRES", f"skill:{skill.id}", "tool:calendar", 200.0),
+        ("REQUIRES", f"skill:{skill.id}", "tool:phone", 300.0),
+    ]
+    with pytest.raises(UnknownSkillError):
+        graph.skill("x")
+
+
+def test_the_same_text_of_one_owner_is_one_skill(graph: SkillGraph) -> None:
+    first = graph.add_skill(owner="ana", text="mornings", tools=["calendar"])
+    again = graph.add_skill(owner="ana", text="mornings", tools=["phone"])
+    assert again.id == first.id
+    assert again.tools == ("calendar", "phone")
+    assert graph.add_skill(owner="ben", text="mornings").id != first.id
+    batch = graph.add_skills([NewSkill("cleo", "tea"), NewSkill("cleo", "coffee"), NewSkill("cleo", "tea", ("pot",))])
+    assert batch[0].id == batch[2].id != batch[1].id
+    assert graph.skill(batch[0].id).tools == ("pot",)
+    assert graph.stats().nodes["skill"] == 4
+
+
+def test_a_retired_text_can_be_learned_again(graph: SkillGraph) -> None:
+    first = graph.add_skill(owner="ana", text="mornings")
+    graph.retire_skill(first.id)
+    second = graph.add_skill(owner="ana", text="mornings")
+    assert second.id != first.id
+    assert texts(graph, "mornings", "ana") == ["mornings"]
+
+
+def test_a_batch_is_taken_whole_or_not_at_all(graph: SkillGraph) -> None:
+    with pytest.raises(BadInputError, match="empty"):
+        graph.add_skills([NewSkill("ana", "fine"), NewSkill("ana", "  ")])
+    assert graph.stats().nodes["skill"] == 0
+    assert graph.add_skills([]) == []
+
+
+def test_an_update_keeps_what_it_does_not_name(graph: SkillGraph) -> None:
+    skill = graph.add_skill(owner="ana", text="mornings", tools=["calendar"], scenarios=["meeting"])
+    changed = graph.update_skill(skill.id, visibility="shared", tools=[])
+    assert (changed.text, changed.tools, changed.scenarios, changed.visibility) == (
+        "mornings",
+        (),
+        ("meeting",),
+        "shared",
+    )
+    graph.add_skill(owner="ana", text="evenings")
+    with pytest.raises(BadInputError, match="has that text already"):
+        graph.update_skill(skill.id, text="evenings")
+    assert graph.skill(skill.id).text == "mornings"
+
+
+def test_statistics_count_what_is_there(graph: SkillGraph) -> None:
+    graph.add_skill(owner="ana", text="mornings", tools=["calendar"], scenarios=["meeting"], visibility="shared")
+    graph.update_skill(graph.recall("mornings", user="ana")[0].skill.id, text="afternoons")
+    stats = graph.stats()
+    assert stats.nodes == {"scenario": 1, "skill": 1, "tool": 1, "user": 1}
+    assert stats.edges == {"APPLIES_TO": 1, "OWNS": 1, "REQUIRES": 1}
+    assert (stats.shared, stats.past_versions, len(stats.communities)) == (1, 1, 3)
+    assert (stats.embedder, stats.embedder_version, stats.dimensions) == ("hash:256", "1", 256)
+    assert stats.bytes_on_disk > 0
+
+
+def test_an_edge_can_be_ended(graph: SkillGraph) -> None:
+    one = graph.add_skill(owner="ana", text="offer tea").id
+    two = graph.add_skill(owner="ana", text="offer coffee").id
+    graph.connect(one, "COMPLEMENTS", two)
+    assert [hit.why.complement for hit in graph.recall("offer tea", user="ana")] == [1.0, 1.0]
+    assert graph.disconnect(two, "COMPLEMENTS", one)
+    assert not graph.disconnect(two, "COMPLEMENTS", one)
+    assert [hit.why.complement for hit in graph.recall("offer tea", user="ana")] == [0.0, 0.0]
+
+
+def test_it_goes_to_networkx_with_its_communities(graph: SkillGraph, tmp_path: Path) -> None:
+    networkx = pytest.importorskip("networkx")
+    skill = graph.add_skill(owner="ana", text="mornings", tools=["calendar"])
+    found = graph.to_networkx()
+    assert set(found) == {"user:ana", f"skill:{skill.id}", "tool:calendar"}
+    assert found.has_edge("user:ana", f"skill:{skill.id}", key="OWNS")
+    assert found.nodes[f"skill:{skill.id}"]["text"] == "mornings"
+    assert found.nodes["user:ana"]["community_0"] == found.nodes[f"skill:{skill.id}"]["community_0"]
+    networkx.write_graphml(found, tmp_path / "graph.graphml")
+    assert len(networkx.read_graphml(tmp_path / "graph.graphml")) == 3
+
+
+def test_a_graph_is_the_same_after_export_and_import(tmp_path: Path) -> None:
+    with SkillGraph.open(tmp_path / "one.db", tenant="t", embedder="hash") as one:
+        wanted = [NewSkill(f"u{place % 3}", f"way {place} home", (), ("home",), "shared") for place in range(20)]
+        skills = [skill.id for skill in one.add_skills(wanted)]
+        one.update_skill(skills[1], text="another way home")
+        one.retire_skill(skills[3])
+        trip = {"id": "t1", "user": "u1", "query": "q", "skills": skills[1:2], "outcome": "She prefers tea."}
+        assert one.learn(trip, 0.9).added
+        one.prepare()
+        rows = one.export_jsonl(tmp_path / "graph.jsonl")
+        before = [(hit.skill, hit.score) for hit in one.recall("way home", user="u1", k=20)]
+        history = one.history(skills[1])
+    with SkillGraph.open(tmp_path / "two.db", tenant="other name", embedder="hash") as two:
+        assert two.import_jsonl(tmp_path / "graph.jsonl") == rows
+        two.prepare()
+        assert [(hit.skill, hit.score) for hit in two.recall("way home", user="u1", k=20)] == before
+        assert two.history(skills[1]) == history
+        assert two.learn({"id": "t1", "user": "u1", "query": "q"}, 0.9).known_already
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("query", ["", " \n", "x" * 10_000_000, None, "half \ud83e", "nul \x00"])
+def test_a_query_that_asks_nothing_or_too_much_is_refused(graph: SkillGraph, query: Any) -> None:
+    graph.add_skill(owner="ana", text="stays")
+    with pytest.raises(BadInputError) as refusal:
+        graph.recall(query, user="ana")
+    assert refusal.value.mend
+    assert texts(graph, "stays", "ana") == ["stays"]
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True])
+def test_a_number_of_hits_that_cannot_be_is_refused(graph: SkillGraph, k: Any) -> None:
+    with pytest.raises(BadInputError, match="can't be recalled"):
+        graph.recall("query", user="ana", k=k)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"text": ""},
+        {"text": "x" * 10_000_000},
+        {"text": "half \udc80"},
+        {"owner": "ana \ud83e"},
+        {"tools": ["half \udfff"]},
+        {"text": 3},
+        {"owner": ""},
+        {"owner": "ana\n"},
+        {"owner": "a\x00b"},
+        {"owner": "\x1b[31mana"},
+        {"owner": "x" * 201},
+        {"tools": "calendar"},
+        {"tools": [""]},
+        {"scenarios": ["a\tb"]},
+        {"visibility": "public"},
+        {"valid_from": float("nan")},
+        {"valid_from": 1e12},
+    ],
+)
+def test_a_skill_that_cannot_be_kept_is_refused_and_nothing_lost(graph: SkillGraph, changed: dict[str, Any]) -> None:
+    graph.add_skill(owner="ana", text="stays")
+    with pytest.raises(BadInputError) as refusal:
+        graph.add_skill(**{"owner": "ana", "text": "fine", **changed})
+    assert refusal.value.mend
+    assert graph.stats().nodes == {"skill": 1, "user": 1}
+
+
+@pytest.mark.parametrize(
+    "name", ["O'Brien", 'x" OR "1"="1', "100%", "a_b", "*", "'; DROP TABLE live; --", "naïve 🫖", "[a-z]"]
+)
+def test_quotes_and_wildcards_in_a_name_mean_themselves(graph: SkillGraph, name: str) -> None:
+    graph.add_skill(owner="ana", text="hers")
+    graph.add_skill(owner="axb", text="not theirs")
+    graph.add_skill(owner=name, text="theirs", tools=[name], scenarios=[name])
+    (hit,) = graph.recall("theirs", user=name)
+    assert (hit.skill.owner, hit.skill.tools) == (name, (name,))
+    assert graph.forget(name).skills == 1
+    assert graph.recall("theirs", user=name) == []
+    assert texts(graph, "hers", "ana") == ["hers"]
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "target", "words"),
+    [
+        ("s2", "LIKES", "s3", "no kind of edge"),
+        ("s2", "owns", "s3", "no kind of edge"),
+        ("ana", "OWNS", "s3", "comes by itself"),
+        ("s2", "CONFLICTS", "s2", "with itself"),
+        ("s2", "REQUIRES", "", "empty name"),
+    ],
+)
+def test_an_edge_that_cannot_be_is_refused(graph: SkillGraph, source: str, kind: str, target: str, words: str) -> None:
+    assert [one.id for one in graph.add_skills([NewSkill("ana", "one"), NewSkill("ana", "two")])] == ["s2", "s3"]
+    before = graph.stats().edges
+    with pytest.raises(BadInputError, match=words):
+        graph.connect(source, kind, target)
+    assert graph.stats().edges == before
+    with pytest.raises(BadInputError, match="weigh"):
+        graph.connect("s2", "CONFLICTS", "s3", weight=0)
+
+
+@pytest.mark.parametrize("skill", ["s99", "17", "", "s01", "s-1", None, "s2; DROP"])
+def test_an_unknown_skill_is_named(graph: SkillGraph, skill: Any) -> None:
+    graph.add_skill(owner="ana", text="one")
+    for call in (graph.skill, graph.history, graph.retire_skill, lambda one: graph.connect(one, "CONFLICTS", "s2")):
+        with pytest.raises(UnknownSkillError, match="there is no skill"):
+            call(skill)
+
+
+def test_a_vector_with_nan_is_refused_and_nothing_kept(tmp_path: Path) -> None:
+    sick = [False]
+
+    def embed(wanted: Any) -> np.ndarray:
+        rows = np.ones((len(wanted), 4), np.float32)
+        rows[0, 2] = np.nan if sick[0] else 1.0
+        return rows
+
+    with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder=embed) as graph:
+        graph.add_skill(owner="ana", text="well")
+        sick[0] = True
+        with pytest.raises(BadInputError, match="NaN"):
+            graph.add_skill(owner="ana", text="sick")
+        with pytest.raises(BadInputError, match="NaN"):
+            graph.recall("well", user="ana")
+        sick[0] = False
+        assert texts(graph, "well", "ana") == ["well"]
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    for wrong in ({"candidates": -1}, {"probed": 0.0}, {"query_weight": float("nan")}, {"resolutions": ()}):
+        with pytest.raises(BadInputError) as refusal:
+            GraphSettings(**wrong)  # type: ignore[arg-type]
+        assert next(iter(wrong)) in str(refusal.value)
+    with pytest.raises(BadInputError, match="no ablation"):
+        GraphSettings.ablation("C1")
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("the query has half a character", lambda graph: graph.recall("move \ud83e", user="ana")),
+        ("the user 'ana.*half a character", lambda graph: graph.recall("move", user="ana\ud83e")),
+        ("the skill has half a character", lambda graph: graph.add_skill(owner="ana", text="tea \udc80")),
+        ("the skill has half a character", lambda graph: graph.update_skill("s2", text="tea \udc80")),
+        ("the profile has half a character", lambda graph: graph.set_profile("ana", "likes \udc80")),
+        ("the scenario .*half a character", lambda graph: graph.connect("s2", "APPLIES_TO", "\udc80")),
+        (
+            "the outcome has half a character",
+            lambda graph: graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "\udc80"}, 1.0),
+        ),
+        (
+            "the drafted skill has half a character",
+            lambda graph: graph.learn(
+                {"id": "t", "user": "ana", "query": "q", "steps": [{"action": "look", "tool": "\udc80"}]}, 1.0
+            ),
+        ),
+    ],
+)
+def test_half_a_character_is_told_as_such_wherever_it_comes(
+    graph: SkillGraph, words: str, call: Callable[[SkillGraph], object]
+) -> None:
+    graph.add_skill(owner="ana", text="stays")
+    with pytest.raises(BadInputError, match=words) as refusal:
+        call(graph)
+    assert "cut" in refusal.value.mend
+    assert graph.stats().nodes == {"skill": 1, "user": 1}
+    assert texts(graph, "stays", "ana") == ["stays"]
+
+
+# Whose file it is
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_bytes(b"PK\x03\x04 this is something else" * 100),
+        lambda path: sqlite3.connect(path).executescript("CREATE TABLE theirs (a)"),
+        lambda path: sqlite3.connect(path).executescript("PRAGMA application_id = 7"),
+    ],
+)
+def test_a_file_of_another_program_is_refused_and_untouched(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    path = tmp_path / "theirs.db"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreRefusedError, match=r"theirs\.db"):
+        SkillGraph.open(path, tenant="t", embedder="hash")
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    SkillGraph.open(path, tenant="t", embedder="hash").close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreRefusedError, match="newer"):
+        SkillGraph.open(path, tenant="t", embedder="hash")
+    assert path.read_bytes() == before
+
+
+def test_a_place_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "no folder" / "skills.db"):
+        with pytest.raises(StoreRefusedError):
+            SkillGraph.open(place, tenant="t", embedder="hash")
+    with pytest.raises(BadInputError, match="tenant"):
+        SkillGraph.open(tmp_path / "skills.db", tenant="", embedder="hash")
+
+
+# Embedders
+
+
+def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
+        graph.add_skill(owner="ana", text="mornings")
+    with pytest.raises(StoreRefusedError, match=r"hash:64 .*64 dimensions.* not by hash:32") as refusal:
+        SkillGraph.open(path, tenant="t", embedder="hash:32")
+    assert "reembed" in refusal.value.mend
+    with SkillGraph.open(path, tenant="t") as again:  # without a choice it is the one that was recorded
+        assert texts(again, "mornings", "ana") == ["mornings"]
+
+
+def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "skills.db"
+    monkeypatch.setattr("agentfw_memory.skill_graph.STAGED_AT_ONCE", 10)
+    with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
+        graph.add_skills([NewSkill("ana", f"way {place}") for place in range(35)])
+        graph.set_profile("ana", "likes mornings")
+        graph.recall("way 3", user="ana")
+
+        def stop(done: int) -> None:
+            if done >= 20:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            SkillGraph.reembed(path, tenant="t", embedder="hash:32", progress=stop)
+        assert texts(graph, "way 3", "ana", k=1) == ["way 3"]
+        graph.add_skill(owner="ana", text="way 99")
+        assert SkillGraph.reembed(path, tenant="t", embedder="hash:32") == 17
+        # Who still has the old embedder mustn't write or read with it.
+        with pytest.raises(StoreRefusedError, match="hash:32"):
+            graph.add_skill(owner="ana", text="way 100")
+        with pytest.raises(StoreRefusedError, match="hash:32"):
+            graph.recall("way 3", user="ana")
+    with SkillGraph.open(path, tenant="t") as again:
+        assert again.stats().dimensions == 32
+        assert texts(again, "way 99", "ana", k=1) == ["way 99"]
+        assert again.stats().nodes["skill"] == 36
+
+
+def test_errors_have_one_root_and_say_what_to_do() -> None:
+    assert issubclass(UnknownSkillError, SkillGraphError)
+    error = BadInputError("that", mend="do this")
+    assert (str(error), error.mend) == ("that", "do this")
+
+
+def test_a_hit_can_be_written_as_json(graph: SkillGraph) -> None:
+    from dataclasses import asdict
+
+    graph.add_skill(owner="ana", text="mornings", tools=["calendar"])
+    (hit,) = graph.recall("mornings", user="ana")
+    assert json.loads(json.dumps(asdict(hit)))["skill"]["tools"] == ["calendar"]

@@ -1,0 +1,112 @@
+"""Who is forgotten leaves no byte: not in the file, its log, the index, or what an export has."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+
+SMALL = GraphSettings(exact_up_to=50)
+
+
+def everything(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
+
+
+def fill(graph: SkillGraph, *, seed: int, count: int = 120) -> None:
+    """A graph of three people; one of them, and all that is hers alone, is called unmistakable."""
+    generator = random.Random(seed)
+    for place in range(count):
+        owner = generator.choice(["unmistakable-ana", "ben", "cleo"])
+        mark = "unmistakable" if owner == "unmistakable-ana" else "plain"
+        text = f"{mark}-{place} " + f"{mark} " * generator.choice([1, 5, 30, 200, 1000])
+        visibility = generator.choice(["private", "shared"])
+        skill = graph.add_skill(
+            owner=owner, text=text, tools=[f"{mark}-tool", "calendar"], scenarios=["meeting"], visibility=visibility
+        )
+        if generator.random() < 0.3:
+            graph.update_skill(skill.id, text=f"{mark}-{place} changed {text[:50]}")
+        if generator.random() < 0.1:
+            graph.retire_skill(skill.id)
+        if generator.random() < 0.2:
+            outcome = f"{mark} wants tea with {mark}."
+            graph.learn(Trajectory(f"{mark} trip {place}", owner, f"{mark} query", ("meeting",), (), outcome), 0.9)
+    graph.set_profile("unmistakable-ana", "unmistakable taste")
+    graph.recall("meeting", user="ben")
+
+
+def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32", settings=SMALL) as graph:
+        fill(graph, seed=7)
+        graph.prepare()
+        assert b"unmistakable" in everything(tmp_path)
+        assert any(file.suffix == ".index" for file in tmp_path.iterdir())
+        before = graph.stats()
+        receipt = graph.forget("unmistakable-ana")
+        assert b"unmistakable" not in everything(tmp_path)
+        assert not any(file.suffix == ".index" for file in tmp_path.iterdir())
+        after = graph.stats()
+        assert receipt.user == "unmistakable-ana"
+        assert after.nodes["trajectory"] == before.nodes["trajectory"] - receipt.trajectories
+        assert after.nodes["user"] == before.nodes["user"] - 1
+        assert min(receipt.skills, receipt.versions, receipt.vectors, receipt.edges, receipt.trajectories) > 0
+        assert (receipt.communities, receipt.index_files) == (1, 1)
+        hits = graph.recall("unmistakable", user="ben", k=50)
+        assert {hit.skill.owner for hit in hits} <= {"ben", "cleo"}
+        assert graph.recall("unmistakable", user="unmistakable-ana", k=50)  # a stranger now: what is shared
+        assert graph.forget("unmistakable-ana").skills == 0
+    assert b"unmistakable" not in everything(tmp_path)
+
+
+def wear(graph: SkillGraph, generator: random.Random) -> None:
+    """Write, change and take away texts of all lengths, so that rows are moved between the pages of the file."""
+    owned: list[tuple[str, str]] = []
+    for place in range(generator.randint(5, 150)):
+        owner = generator.choice(["unmistakable-ana", "ben", "cleo"])
+        mark = "unmistakable" if owner == "unmistakable-ana" else "plain"
+        text = f"{mark}{place} " + f"{mark} " * generator.choice([1, 5, 30, 200, 1500])
+        skill = graph.add_skill(owner=owner, text=text, tools=[f"{mark}-tool", "t"], scenarios=[f"{mark}{place % 5}"])
+        owned.append((mark, skill.id))
+        if generator.random() < 0.4:
+            mark, changed = generator.choice(owned)
+            graph.update_skill(changed, text=f"{mark}{place} new " + f"{mark} " * generator.choice([1, 50, 900]))
+        if generator.random() < 0.05:
+            graph.retire_skill(owned.pop(generator.randrange(len(owned)))[1])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_byte_is_left_where_rows_were_moved_about(tmp_path: Path, seed: int) -> None:
+    # Seed 4 leaves something behind unless the file is written anew.
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:64") as graph:
+        wear(graph, random.Random(seed))
+        graph.forget("unmistakable-ana")
+        assert b"unmistakable" not in everything(tmp_path)
+
+
+def test_an_index_that_another_process_still_writes_does_not_bring_them_back(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with (
+        SkillGraph.open(path, tenant="team", embedder="hash:16", settings=SMALL) as one,
+        SkillGraph.open(path, tenant="team", settings=SMALL) as other,
+    ):
+        one.add_skills([NewSkill("ana", f"way {place}", visibility="shared") for place in range(80)])
+        one.add_skills([NewSkill("ben", f"path {place}", visibility="shared") for place in range(80)])
+        other.recall("way 1", user="ben")
+        one.forget("ana")
+        other.close()  # saves what it has
+        assert {hit.skill.owner for hit in one.recall("way 1", user="ben", k=99)} == {"ben"}
+    with SkillGraph.open(path, tenant="team", settings=SMALL) as again:
+        assert {hit.skill.owner for hit in again.recall("way 1", user="ben", k=99)} == {"ben"}
+
+
+def test_others_keep_what_they_learned_with_a_skill_of_theirs(tmp_path: Path) -> None:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
+        skill = graph.add_skill(owner="ben", text="offer tea", visibility="shared").id
+        for user, reward in (("ana", 0.2), ("cleo", 0.8)):
+            graph.learn(Trajectory(f"trip of {user}", user, "q", skills=(skill,)), reward)
+        assert graph.skill(skill).uses == 2
+        graph.forget("ana")
+        assert (graph.skill(skill).uses, graph.skill(skill).utility) == (1, 0.8)

@@ -1,0 +1,235 @@
+"""What a skill graph learns from trajectories, what it merges and retires, and that nothing is learned twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_memory import BadInputError, GraphSettings, SkillDraft, SkillGraph, Step, Trajectory
+
+
+def drafting(*texts: str) -> Any:
+    """An extractor that finds what the outcome lists, or else these texts."""
+
+    def extract(trajectory: Trajectory, at_most: int) -> Sequence[SkillDraft]:
+        found = [line for line in trajectory.outcome.split("|") if line] or list(texts)
+        return [SkillDraft(text, ("calendar",), trajectory.scenarios) for text in found]
+
+    return extract
+
+
+def opened(place: str | Path = ":memory:", *, extractor: Any = None, **settings: Any) -> SkillGraph:
+    chosen = GraphSettings(**settings)
+    return SkillGraph.open(place, tenant="team", embedder="hash", settings=chosen, extractor=extractor or drafting())
+
+
+def trip(name: str, outcome: str = "", *, user: str = "ana", skills: Sequence[str] = ()) -> Trajectory:
+    return Trajectory(name, user, "move my meeting", ("rescheduling",), (), outcome, tuple(skills))
+
+
+def test_a_good_trajectory_becomes_skills_with_what_shipped() -> None:
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
+        learned = graph.learn(
+            Trajectory(
+                "t1",
+                "ana",
+                "move my meeting",
+                ("rescheduling",),
+                (Step("look", "calendar"), Step("send", "mail")),
+                "Ana prefers the earliest slot.",
+            ),
+            0.9,
+        )
+        skills = [graph.skill(one) for one in learned.added]
+        assert skills
+        assert all(skill.owner == "ana" and skill.visibility == "private" for skill in skills)
+        assert any("earliest slot" in skill.text for skill in skills)
+        assert all((skill.uses, skill.utility) == (1, 0.9) for skill in skills)
+        assert {tool for skill in skills for tool in skill.tools} == {"calendar", "mail"}
+        kinds = {edge.kind for edge in graph.history(skills[0].id).edges}
+        assert kinds == {"OWNS", "REQUIRES", "APPLIES_TO", "TRIGGERS", "EXECUTED"}
+        assert graph.recall("which slot?", user="ben") == []
+
+
+def test_a_poor_trajectory_teaches_nothing_but_counts() -> None:
+    with opened() as graph:
+        skill = graph.learn(trip("t1", "offer the earliest slot"), 1.0).added[0]
+        learned = graph.learn(trip("t2", "offer something else", skills=[skill]), 0.2)
+        assert learned.added == ()
+        kept = graph.skill(skill)
+        assert (kept.uses, kept.utility) == (2, pytest.approx(0.6))
+        assert graph.stats().nodes["skill"] == 1
+
+
+def test_a_trajectory_counts_once() -> None:
+    with opened() as graph:
+        first = graph.learn(trip("t1", "offer the earliest slot"), 0.9)
+        again = graph.learn(trip("t1", "offer the latest slot"), 0.9)
+        assert not first.known_already
+        assert again.known_already
+        assert graph.stats().nodes["skill"] == 1
+        assert graph.skill(first.added[0]).uses == 1
+
+
+def test_two_who_learn_the_same_trajectory_at_once_learn_it_once(tmp_path: Path) -> None:
+    graphs = [opened(tmp_path / "skills.db") for _ in range(4)]
+    results: list[Any] = []
+
+    def learn(graph: SkillGraph) -> None:
+        results.extend(graph.learn(trip(f"t{place}", f"alpha beta gamma delta {place}"), 0.9) for place in range(6))
+
+    threads = [threading.Thread(target=learn, args=(graph,)) for graph in graphs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(not result.known_already for result in results) == 6
+    assert graphs[0].stats().nodes["trajectory"] == 6
+    for graph in graphs:
+        graph.close()
+
+
+def test_what_is_nearly_there_is_not_there_twice() -> None:
+    texts = "offer the earliest slot on the calendar first", "offer the earliest slot on the calendar first please"
+    with opened(merge_above=0.8) as graph:
+        first = graph.learn(trip("t1", texts[0]), 0.9)
+        second = graph.learn(trip("t2", texts[1]), 0.8)
+        assert second.added == ()
+        assert second.merged == first.added
+        assert (graph.skill(first.added[0]).uses, graph.skill(first.added[0]).text) == (2, texts[0])
+        # Another user's is theirs.
+        assert graph.learn(trip("t3", texts[1], user="ben"), 0.9).added
+    with opened(merge_above=1.0) as graph:
+        assert graph.learn(trip("t1", texts[0]), 0.9).added
+        assert graph.learn(trip("t2", texts[1]), 0.9).added
+        assert graph.learn(trip("t3", texts[1]), 0.9).merged  # the very same is the same, whatever the threshold
+
+
+def test_two_drafts_of_one_trajectory_that_are_the_same_become_one() -> None:
+    with opened() as graph:
+        learned = graph.learn(trip("t1", "offer the slot|offer the slot|send a card"), 0.9)
+        assert len(learned.added) == 2
+        assert graph.stats().nodes["skill"] == 2
+
+
+def test_skills_that_succeed_together_complement_each_other() -> None:
+    with opened() as graph:
+        one, two = graph.learn(trip("t1", "offer the slot|send a card"), 0.9).added
+        assert graph.learn(trip("t2", skills=[one, two]), 0.3).complements == ()
+        learned = graph.learn(trip("t3", skills=[one, two]), 0.9)
+        assert learned.complements == ((one, two),)
+        assert graph.learn(trip("t4", skills=[one, two]), 0.9).complements == ()  # known by now
+        hits = graph.recall("offer the slot", user="ana")
+        assert [hit.why.complement for hit in hits] == [1.0, 1.0]
+    with opened(complement_after=0) as graph:
+        one, two = graph.learn(trip("t1", "offer the slot|send a card"), 0.9).added
+        for place in range(3):
+            assert graph.learn(trip(f"more {place}", skills=[one, two]), 0.9).complements == ()
+
+
+def test_skills_that_contradict_in_one_scenario_conflict() -> None:
+    texts = "always offer the earliest slot", "never offer the earliest slot"
+    with opened() as graph:
+        one = graph.learn(trip("t1", texts[0]), 0.9).added[0]
+        learned = graph.learn(trip("t2", texts[1]), 0.9)
+        assert learned.conflicts == ((one, learned.added[0]),)
+        other = Trajectory("t3", "ana", "q", ("another scenario",), (), "always offer the latest slot")
+        assert graph.learn(other, 0.9).conflicts == ()
+    with opened(find_conflicts=False) as graph:
+        graph.learn(trip("t1", texts[0]), 0.9)
+        assert graph.learn(trip("t2", texts[1]), 0.9).conflicts == ()
+
+
+def test_nobody_learns_of_others_private_skills_by_a_conflict() -> None:
+    with opened() as graph:
+        graph.learn(trip("t1", "always offer the earliest slot", user="ben"), 0.9)
+        assert graph.learn(trip("t2", "never offer the earliest slot"), 0.9).conflicts == ()
+
+
+def test_the_cap_holds_and_the_least_useful_goes_first() -> None:
+    words = ("tea", "coffee", "train", "plane", "garden", "music", "paper", "window")
+    with opened(skills_per_owner=4) as graph:
+        ids = {}
+        for place, word in enumerate(words):
+            learned = graph.learn(trip(f"t{place}", f"{word} {word}s {word}ing"), 0.7 + place / 100)
+            ids[word] = learned.added[0]
+            if place == 0:
+                for more in range(3):  # what is used well stays
+                    graph.learn(trip(f"more {more}", skills=[ids["tea"]]), 1.0)
+            assert graph.stats().nodes["skill"] <= 4
+        kept = {hit.skill.text.split()[0] for hit in graph.recall("tea", user="ana", k=9)}
+        assert "tea" in kept
+        assert len(kept) == 4
+        assert graph.history(ids["coffee"]).versions[0].valid_to is not None
+
+
+def test_a_cap_merges_what_is_alike_before_it_retires() -> None:
+    with opened(skills_per_owner=3, merge_above=0.95) as graph:
+        settled = graph.settings
+        assert settled.merge_above == 0.95
+        texts = ["alpha beta gamma", "one two three", "red green blue"]
+        ids = [graph.learn(trip(f"t{place}", text), 0.9).added[0] for place, text in enumerate(texts)]
+        # Alike by their vectors only after the first was changed by hand.
+        graph.update_skill(ids[1], text="gamma alpha beta alpha beta gamma")
+        graph.update_skill(ids[0], text="alpha beta gamma alpha beta gamma")
+        near = {hit.skill.id for hit in graph.recall("alpha beta gamma", user="ana", k=2)}
+        learned = graph.learn(trip("t9", "something new altogether"), 0.9)
+        assert len(learned.retired) == 1
+        assert learned.retired[0] in near
+        stays = next(one for one in ids[:2] if one not in learned.retired)
+        assert graph.skill(stays).uses == 2
+
+
+def test_an_extractor_may_be_anybodys_and_is_checked() -> None:
+    with opened(extractor=drafting("fine", "x" * 30_000)) as graph, pytest.raises(BadInputError, match="30000"):
+        graph.learn(trip("t1"), 0.9)
+    with opened(extractor=drafting("a", "b", "c", "d", "e")) as graph:
+        assert len(graph.learn(trip("t1"), 0.9).added) == 3  # new_skills
+
+
+def test_a_skill_that_is_gone_or_hidden_is_not_counted() -> None:
+    with opened() as graph:
+        hers = graph.add_skill(owner="ana", text="hers").id
+        his = graph.add_skill(owner="ben", text="his").id
+        gone = graph.add_skill(owner="ana", text="gone").id
+        graph.retire_skill(gone)
+        graph.learn(trip("t1", skills=[hers, his, gone, "s999", "no id"]), 0.9)
+        assert (graph.skill(hers).uses, graph.skill(his).uses) == (1, 0)
+
+
+def test_plain_values_are_a_trajectory_too() -> None:
+    with opened() as graph:
+        plain = {
+            "id": "t1",
+            "user": "ana",
+            "query": "move it",
+            "scenarios": ["rescheduling"],
+            "steps": [{"action": "look", "tool": "calendar"}],
+            "outcome": "offer the slot",
+        }
+        assert graph.learn(plain, 0.9).added
+
+
+@pytest.mark.parametrize(
+    ("changed", "reward"),
+    [
+        ({"id": ""}, 0.9),
+        ({"user": "a\x00"}, 0.9),
+        ({"scenarios": "rescheduling"}, 0.9),
+        ({"query": "x" * 10_000_000}, 0.9),
+        ({"unknown": 1}, 0.9),
+        ({"steps": [{"tool": "no action"}]}, 0.9),
+        ({}, float("nan")),
+        ({}, "good"),
+    ],
+)
+def test_a_trajectory_that_cannot_be_is_refused_and_nothing_learned(changed: dict[str, Any], reward: Any) -> None:
+    with opened() as graph:
+        with pytest.raises(BadInputError) as refusal:
+            graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "offer it", **changed}, reward)
+        assert refusal.value.mend
+        assert graph.stats().nodes == {"skill": 0}

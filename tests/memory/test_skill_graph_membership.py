@@ -1,0 +1,190 @@
+"""Communities in step with the store: kept for the next process, counted again where they can't be read."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_memory import GraphSettings, MissingExtraError, NewSkill, SkillGraph
+from agentfw_memory.graph.membership import Membership
+
+pytest.importorskip("igraph")
+
+CIRCLES = ("red", "blue")
+
+
+def grow(graph: SkillGraph, count: int, *, seed: int = 7) -> list[str]:
+    """Skills of two circles of four people, all with the same tools and scenarios; everybody uses their circle's."""
+    generator = random.Random(seed)
+    skills = graph.add_skills(
+        NewSkill(
+            f"{circle} {generator.randrange(4)}",
+            f"{circle} way {place}",
+            (f"tool {generator.randrange(3)}",),
+            (f"scenario {generator.randrange(3)}",),
+            "shared",
+        )
+        for place in range(count)
+        for circle in CIRCLES
+    )
+    for circle in CIRCLES:
+        theirs = [skill.id for skill in skills if skill.owner.startswith(circle)]
+        for trip in range(2 * count):
+            use(graph, f"{circle} {trip}", f"{circle} {generator.randrange(4)}", generator.sample(theirs, 2))
+    return [skill.id for skill in skills]
+
+
+def use(graph: SkillGraph, trip: str, user: str, skills: list[str]) -> None:
+    graph.learn({"id": trip, "user": user, "query": "q", "skills": skills}, 0.9)
+
+
+def circle_of(graph: SkillGraph, user: str) -> set[str]:
+    """Whose skills are with a user on the widest level."""
+    hits = graph.recall("way", user=user, k=200)
+    return {hit.skill.owner.split()[0] for hit in hits if hit.why.community == 1.0}
+
+
+def communities(graph: SkillGraph) -> dict[str, tuple[int, ...]]:
+    return {
+        name: tuple(data[f"community_{level}"] for level in range(3))
+        for name, data in graph.to_networkx().nodes(data=True)
+        if "community_0" in data
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "skills.db"
+
+
+def test_people_who_do_the_same_are_together(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 30)
+        graph.prepare()
+        assert circle_of(graph, "red 0") == {"red"}
+        assert circle_of(graph, "blue 0") == {"blue"}
+
+
+def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 30)
+        graph.prepare()
+        before = communities(graph)
+        reds = [hit.skill.id for hit in graph.recall("red way", user="red 0", k=200) if hit.why.community == 1.0]
+        use(graph, "the first of a newcomer", "a newcomer", reds[:3])
+        new = graph.add_skill(owner="a newcomer", text="way in")
+        assert circle_of(graph, "a newcomer") == {"red", "a"}
+        after = communities(graph)
+        assert {name: after[name] for name in before} == before  # nobody else was moved for it
+        assert after[f"skill:{new.id}"] == after["user:a newcomer"]
+
+
+def test_tools_and_scenarios_bring_nobody_together(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 30)
+        graph.prepare()
+        found = communities(graph)
+    assert {name.partition(":")[0] for name in found} == {"user", "skill"}
+    reds, blues = ({levels[0] for name, levels in found.items() if name.startswith(f"user:{one}")} for one in CIRCLES)
+    assert not reds & blues
+
+
+def test_the_next_process_takes_them_up_where_they_were(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 30)
+        graph.prepare()
+        graph.add_skill(owner="red 0", text="one more way", tools=["red tool 1"])
+        kept = communities(graph)
+
+    def never(self: Membership) -> None:
+        raise AssertionError("a full pass isn't needed")
+
+    monkeypatch.setattr(Membership, "split_all", never)
+    with SkillGraph.open(path, tenant="t") as again:
+        assert communities(again) == kept
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"PK\x03\x04 cut off", b"\x93NUMPY nonsense", b"\x00" * 100])
+def test_what_cannot_be_read_is_counted_again(path: Path, spoilt: bytes) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 30)
+        graph.prepare()
+        store = graph._store
+        with store.writing() as change:
+            store.save_state(change, "communities by leiden", spoilt)
+    with SkillGraph.open(path, tenant="t") as again:
+        assert circle_of(again, "red 0") == {"red"}
+
+
+def test_what_one_method_found_is_not_taken_for_the_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 20)
+        graph.prepare()
+    passes: list[str] = []
+    split = Membership.split_all
+    monkeypatch.setattr(Membership, "split_all", lambda self: (passes.append(self._settings.communities), split(self)))
+    with SkillGraph.open(path, tenant="t", settings=GraphSettings.ablation("B2")) as graph:
+        assert circle_of(graph, "red 0") == {"red"}
+    assert passes == ["louvain"]
+
+
+def test_who_is_gone_is_in_no_community(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        ids = grow(graph, 30)
+        graph.prepare()
+        for skill in ids[:40]:
+            graph.retire_skill(skill)
+        graph.recall("way", user="red 0")
+        assert not {f"skill:{skill}" for skill in ids[:40]} & communities(graph).keys()
+        membership = graph._recaller.membership
+        assert membership is not None
+        assert all(membership.of(int(skill[1:])) == () for skill in ids[:40])
+
+
+def test_a_view_that_broke_off_is_loaded_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 10)
+        graph.prepare()
+        before = [(hit.skill.id, hit.score) for hit in graph.recall("red way 3", user="red 1", k=9)]
+        graph.add_skill(owner="green", text="nothing like it")
+        live = graph._store.live
+
+        def broken(since: int = 0, rows: int = 20_000) -> Iterator[Any]:
+            yield from live(since, rows)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(graph._store, "live", broken)
+            with pytest.raises(KeyboardInterrupt):
+                graph.recall("red way 3", user="red 1")
+        after = [(hit.skill.id, hit.score) for hit in graph.recall("red way 3", user="red 1", k=9)]
+    assert {skill for skill, _ in after} == {skill for skill, _ in before}
+    with SkillGraph.open(path, tenant="t") as fresh:
+        assert [(hit.skill.id, hit.score) for hit in fresh.recall("red way 3", user="red 1", k=9)] == after
+
+
+def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        skill = graph.add_skill(owner="ana", text="way home")
+        with monkeypatch.context() as patch:
+            for library in ("igraph", "leidenalg", "networkx"):
+                patch.setitem(sys.modules, library, None)
+            for _ in range(2):
+                with pytest.raises(MissingExtraError, match="communities") as missing:
+                    graph.recall("way", user="ana")
+                assert "agentfw[memory]" in missing.value.mend
+        (hit,) = graph.recall("way", user="ana")
+        assert hit.skill == skill
+        assert hit.why.community > 0.0
+    with monkeypatch.context() as patch:
+        for library in ("igraph", "leidenalg", "networkx"):
+            patch.setitem(sys.modules, library, None)
+        with SkillGraph.open(path, tenant="t", settings=GraphSettings.ablation("B1")) as graph:
+            assert [hit.skill for hit in graph.recall("way", user="ana")] == [skill]

@@ -1,0 +1,148 @@
+"""A skill graph on a PostgreSQL server: the whole of it, several processes, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from agentfw_memory import BadInputError, NewSkill, SkillGraph, StoreRefusedError
+
+Database = Callable[..., str]
+
+WRITER = """
+import sys
+from agentfw_memory import SkillGraph
+with SkillGraph.open(sys.argv[1], tenant="team", embedder="hash:64") as graph:
+    for place in range(20):
+        skill = graph.add_skill(owner=sys.argv[2], text=f"{sys.argv[2]} says {place}")
+        graph.add_skill(owner="everybody", text=f"said by all, {place}", visibility="shared")
+        print(skill.id, flush=True)
+"""
+
+
+def open_graph(url: str, tenant: str = "team", embedder: str = "hash:64") -> SkillGraph:
+    return SkillGraph.open(url, tenant=tenant, embedder=embedder)
+
+
+def test_a_graph_recalls_learns_and_forgets(postgres_database: Database) -> None:
+    url = postgres_database()
+    with open_graph(url) as graph, open_graph(url) as other, open_graph(url, tenant="strangers") as strangers:
+        graph.add_skill(owner="ana", text="Offer the earliest slot first", tools=["calendar"])
+        other.add_skill(owner="ben", text="Offer the latest slot first")
+        other.add_skill(owner="ben", text="Never move lunch", visibility="shared")
+        seen = [hit.skill.text for hit in graph.recall("which slot do I offer?", user="ana", k=10)]
+        assert seen == ["Offer the earliest slot first", "Never move lunch"]
+        assert strangers.recall("which slot do I offer?", user="ana") == []
+        trip = {
+            "id": "t1",
+            "user": "ana",
+            "query": "move it",
+            "outcome": "Ana prefers mornings.",
+            "steps": [{"action": "look", "tool": "calendar"}],
+        }
+        assert len(other.learn(trip, 0.9).added) == 2
+        assert graph.learn(trip, 0.9).known_already
+        assert graph.forget("ana").skills == 3
+        assert [hit.skill.owner for hit in other.recall("which slot?", user="ana", k=10)] == ["ben"]
+    with open_graph(url) as again:
+        assert again.stats().nodes == {"skill": 2, "user": 1}
+
+
+def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database: Database) -> None:
+    url = postgres_database()
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, url, name], stdout=subprocess.PIPE, text=True)
+        for name in ("ana", "ben", "cleo")
+    ]
+    acknowledged = [line for writer in writers for line in writer.communicate()[0].split()]
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert len(set(acknowledged)) == 60
+    with open_graph(url) as graph:
+        assert graph.stats().nodes["skill"] == 80
+        assert {graph.skill(one).id for one in acknowledged} == set(acknowledged)
+        assert len(graph.recall("said by all", user="nobody", k=50)) == 20
+
+
+def test_a_file_and_a_server_exchange_graphs(postgres_database: Database, tmp_path: Path) -> None:
+    url = postgres_database()
+    with SkillGraph.open(tmp_path / "a.db", tenant="team", embedder="hash:64") as file, open_graph(url) as server:
+        file.add_skills([NewSkill("ana", f"skill {place}", tools=("mail",)) for place in range(20)])
+        file.set_profile("ana", "likes mornings")
+        file.export_jsonl(tmp_path / "one.jsonl")
+        server.import_jsonl(tmp_path / "one.jsonl")
+        server.export_jsonl(tmp_path / "two.jsonl")
+        assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
+        hits = [
+            [(hit.skill.id, round(hit.score, 5)) for hit in graph.recall("skill 7", user="ana")]
+            for graph in (file, server)
+        ]
+        assert hits[0] == hits[1]
+
+
+def test_vectors_may_have_any_dimension_and_be_made_anew(postgres_database: Database) -> None:
+    url = postgres_database()
+    with open_graph(url, embedder="hash:4000") as graph:
+        graph.add_skill(owner="ana", text="Offer the earliest slot first")
+    with pytest.raises(StoreRefusedError, match="were made by hash"):
+        open_graph(url)
+    assert SkillGraph.reembed(url, tenant="team", embedder="hash:64") == 1
+    with open_graph(url) as graph:
+        assert graph.recall("slot", user="ana")[0].skill.text == "Offer the earliest slot first"
+
+
+def test_what_is_newer_or_somebody_elses_is_refused_and_left_alone(postgres_database: Database) -> None:
+    import psycopg
+
+    newer, foreign = postgres_database("newer"), postgres_database("foreign")
+    open_graph(newer).close()
+    with psycopg.connect(newer, autocommit=True) as connection:
+        connection.execute("UPDATE skillgraph.format SET version = 99")
+    with pytest.raises(StoreRefusedError, match="newer agentfw"):
+        open_graph(newer)
+    with psycopg.connect(foreign, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA skillgraph")
+    with pytest.raises(StoreRefusedError, match="another program"):
+        open_graph(foreign)
+
+
+def test_a_server_that_isnt_there_is_told_without_the_password() -> None:
+    with pytest.raises(StoreRefusedError, match="can't be reached") as refused:
+        open_graph("postgresql://ana:hunter2@127.0.0.1:1/team")
+    assert "hunter2" not in f"{refused.value} {refused.value.mend}"
+
+
+def test_no_byte_of_who_is_forgotten_is_in_the_tables_files(postgres_database: Database) -> None:
+    import psycopg
+
+    url = postgres_database()
+    files = Path(parse_qs(urlsplit(url).query)["host"][0]) / "base"
+
+    def found() -> bool:
+        return any(b"unmistakable" in path.read_bytes() for path in files.rglob("*") if path.is_file())
+
+    with open_graph(url) as graph, psycopg.connect(url, autocommit=True) as server:
+        skills = graph.add_skills(NewSkill("unmistakable-ana", f"unmistakable {place}") for place in range(50))
+        graph.update_skill(skills[0].id, text="unmistakable anew")
+        graph.set_profile("unmistakable-ana", "unmistakable profile")
+        graph.add_skill(owner="ben", text="Never move lunch")
+        server.execute("ANALYZE")
+        server.execute("CHECKPOINT")
+        assert found()
+        assert graph.forget("unmistakable-ana").versions == 51
+        server.execute("CHECKPOINT")
+        assert not found()
+        assert graph.skill(graph.recall("lunch", user="ben")[0].skill.id).owner == "ben"
+
+
+def test_names_with_quotes_and_wildcards_mean_themselves(postgres_database: Database) -> None:
+    with open_graph(postgres_database()) as graph:
+        graph.add_skill(owner="O'Brien %_", text="'; DROP TABLE skillgraph.live; --")
+        assert graph.recall("table", user="O'Brien %_")[0].skill.owner == "O'Brien %_"
+        assert graph.recall("table", user="O'Brien xx") == []
+        with pytest.raises(BadInputError, match="NUL"):
+            graph.add_skill(owner="ana", text="half\x00")

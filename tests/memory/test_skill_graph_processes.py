@@ -1,0 +1,78 @@
+"""Several processes on one file, some of them killed: nothing acknowledged is lost, and nothing is there twice."""
+
+from __future__ import annotations
+
+import random
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentfw_memory import SkillGraph
+
+WRITER = """
+import sys
+from agentfw_memory import SkillGraph
+path, name, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+with SkillGraph.open(path, tenant="team", embedder="hash:16") as graph:
+    for number in range(first, first + count):
+        skill = graph.add_skill(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
+        print(number, skill.id, flush=True)
+        if number % 5 == 0:
+            graph.learn({"id": f"{name} {number}", "user": name, "query": "q", "skills": [skill.id]}, 0.9)
+        if number % 7 == 0:
+            graph.recall(f"knows {number}", user=name)
+"""
+
+
+def start(path: Path, name: str, first: int, count: int) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", WRITER, str(path), name, str(first), str(count)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def lines(told: str) -> Iterator[tuple[int, str]]:
+    """What was acknowledged; a line that broke off wasn't."""
+    for line in told.splitlines(keepends=True):
+        if line.endswith("\n"):
+            number, skill = line.split()
+            yield int(number), skill
+
+
+@pytest.mark.slow
+def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path) -> None:
+    path, generator = tmp_path / "skills.db", random.Random(7)
+    acknowledged: dict[tuple[str, int], str] = {}
+    names = ["ana", "ben", "cleo", "dan"]
+    for turn in range(3):
+        writers = {name: start(path, name, turn * 10, 1000) for name in names}
+        for writer in writers.values():
+            select.select([writer.stdout], [], [], 300)  # until it has told something, however busy the machine is
+        time.sleep(generator.random())
+        for name, writer in writers.items():
+            time.sleep(generator.random() / 5)
+            writer.kill()
+            told, complaints = writer.communicate()
+            assert "locked" not in complaints
+            for number, skill in lines(told):
+                # The same text again is the same skill, whether it was acknowledged before or not.
+                assert acknowledged.setdefault((name, number), skill) == skill
+    assert acknowledged
+    with SkillGraph.open(path, tenant="team") as graph:
+        assert all(graph.skill(skill).text == f"{name} knows {n}" for (name, n), skill in acknowledged.items())
+        texts = [record["text"] for record in graph._store.dump() if record["row"] == "version"]
+        assert len(texts) == len(set(texts))
+        found = {hit.skill.id for hit in graph.recall("knows", user="ana", k=len(texts))}
+        assert found == {f"s{record['number']}" for record in graph._store.dump() if record["row"] == "live"}
+
+
+def test_processes_that_write_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    writers = [start(path, name, 0, 12) for name in ("ana", "ben", "cleo", "dan")]
+    told = [writer.communicate() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0, 0], told
+    with SkillGraph.open(path, tenant="team") as graph:
+        assert graph.stats().nodes == {"skill": 48, "tool": 1, "trajectory": 12, "user": 4}

@@ -1,0 +1,38 @@
+"""The skill graph in a whole run: what one episode taught stands in the next one's prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from agentfw import Host, HostOptions
+from agentfw.runs.run import Run
+from agentfw.runs.spec import parse_spec
+from agentfw_memory import SkillGraph
+
+REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}']
+
+
+def test_what_an_episode_taught_stands_in_the_next_ones_prompt(tmp_path: Path) -> None:
+    spec = {
+        "environment": {"name": "calendar", "settings": {"rounds": 4, "users_each": 1, "test_organisations": 1}},
+        "policy": {"name": "scripted", "settings": {"replies": REPLIES}},
+        "memories": [{"name": "skillgraph", "settings": {"embedder": "hash", "learn_from": -100.0}}],
+        "episodes": 2,
+        "concurrency": 1,
+    }
+    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path)
+    asyncio.run(run.execute())
+
+    first, second = run.folder.episodes()
+    said = ["\n".join(message.content for message in episode.messages) for episode in (first, second)]
+    assert "You remember:" not in said[0]
+    with SkillGraph.open(run.folder.path / "skills.db", tenant="agentfw") as graph:
+        shown = re.search(r"You remember:\n- (s\d+): (.*) \(tools: decide; for: calendar\)\n", said[1])
+        assert shown is not None
+        skill = graph.skill(shown[1])
+        assert (skill.text, skill.owner) == (shown[2], second.task.user)
+        assert graph.stats().nodes["trajectory"] == 2
+        # It came of the first, and the second was shown it.
+        assert skill.uses == 2
