@@ -232,6 +232,8 @@ class _Work:
 
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
         """Learn from one scored episode, and write its figures down."""
+        outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
+        scores = [score for score in scores if score.counts]
         reward = self._reward(episode, scores)
         await self._learn(episode, reward)
         record = {
@@ -240,7 +242,7 @@ class _Work:
             "user": episode.task.user,
             "reward": reward,
             "utility": episode.utility,
-            "outcome": episode.outcome,
+            "outcome": outcome,
             "course": [
                 [measure.round, measure.value]
                 for measure in episode.measures
@@ -255,7 +257,7 @@ class _Work:
         self.metrics.append(record)
         self.concluded.add(episode.id)
         step = episode.task.index * self.run.spec.samples + episode.task.sample
-        self.assembly.track("log", step, {"reward": reward, "utility": episode.utility, **episode.outcome})
+        self.assembly.track("log", step, {"reward": reward, "utility": episode.utility, **outcome})
         self.watcher.ended(episode, reward, len(self.concluded))
 
     async def _learn(self, episode: Episode, reward: float) -> None:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from agentfw import Settings
-from agentfw.errors import AgentfwError, EndpointError, nearest
+from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
 from agentfw.policy import Generation, Policy, Request
 
 from .openai_wire import Malformed, chat_body, plain_words, read_answer, retry_after
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 _TRIED_AGAIN = {408, 409, 429}  # and every 5xx
+_THIS_ONE = {400, 413, 422}  # refusals that are about what was asked; another request may be taken
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; the bounds of the jitter, doubled from try to try
 _CONNECT = 10.0  # seconds; a host that doesn't even accept by then is tried again
 _OWN_FIELDS = {"messages", "model", "n", "stream", "tools"}
@@ -313,7 +314,8 @@ class OpenAIPolicy(Policy):
             mend = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
         else:
             mend = "the request is not what this server expects; what does its log say?"
-        return EndpointError(f"{refusal.url} refused: HTTP {status}: {refusal.words}", mend=mend)
+        kind = RequestRefusedError if status in _THIS_ONE else EndpointError
+        return kind(f"{refusal.url} refused: HTTP {status}: {refusal.words}", mend=mend)
 
     async def _nearest_model(self, connection: _Connection) -> str:
         until = asyncio.get_running_loop().time() + min(_CONNECT, self.settings.deadline)
