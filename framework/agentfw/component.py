@@ -11,7 +11,8 @@ their heavy code. `factory` and `settings` are therefore written as "package.mod
                           settings="my_plugin.notebook:NotebookSettings")]
 
 The factory is called as `factory(settings)` where `settings` is an instance of the pydantic model that `settings` names
-(or as `factory()` where no settings are named).
+(or as `factory()` where no settings are named). One with a parameter `host` is also given the host, by that name: it
+makes other components with it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ is data.
     │   └── MissingExtraError       3   an optional dependency isn't installed
     ├── TimelineError               1   time would run back, or a model scheduled nonsense
     ├── EndpointError               1   a model server can't be reached or keeps failing
+    │   └── RequestRefusedError     1   it is there, and doesn't take this one request
     └── StorageError                1   the disk refused; what was acknowledged is intact
 
     InterventionRefused                 not a failure: the agent sees it as an observation
@@ -35,6 +36,7 @@ __all__ = [
     "InterventionRefused",
     "MissingExtraError",
     "PluginError",
+    "RequestRefusedError",
     "RunFolderError",
     "SettingsError",
     "StorageError",
@@ -105,6 +107,10 @@ class TimelineError(AgentfwError):
 
 
 class EndpointError(AgentfwError):
+    pass
+
+
+class RequestRefusedError(EndpointError):
     pass
 
 

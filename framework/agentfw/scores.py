@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from .errors import SettingsError
@@ -49,6 +50,9 @@ class Score:
     track: Track = "base"
     round: int | None = None
     turn: int | None = None
+    counts: bool = True
+    """False for a figure that is only to be seen, such as how often a judge failed: it stands beside the outcome of its
+    episode, and no reward is made of it."""
 
 
 class RewardModel:
@@ -57,6 +61,9 @@ class RewardModel:
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         """Score episodes of one task. A group comes together because some models compare its members."""
         raise NotImplementedError
+
+    def open(self, folder: Path) -> None:
+        """A run begins or goes on. `folder` is its own, to keep things in."""
 
     async def close(self) -> None:
         """Let go of connections and processes."""

@@ -202,6 +202,20 @@ def agentfw_reward_models() -> list[Component]:
             "Whether the memory was used for a conflict",
             settings="agentfw_plugins.rewards.calendar:CalendarHubSettings",
         ),
+        Component(
+            "rubric",
+            "agentfw_plugins.rewards.rubric:Rubric",
+            "Any policy as the judge of a group, by rules in words",
+            settings="agentfw_plugins.rewards.rubric:RubricSettings",
+        ),
+        Component(
+            "preference",
+            "agentfw_plugins.rewards.preference:Preference",
+            "What this user likes, by a fitted preference model",
+            settings="agentfw_plugins.rewards.preference:PreferenceSettings",
+            extra="rewardmodels",
+            needs=("safetensors",),
+        ),
     ]
 
 

@@ -1,4 +1,51 @@
 """agentfw_rewardmodels: models that say how good an action was, and for whom, as a library of its own.
 
 The one rule: nothing here imports agentfw, and torch only inside the functions that compute with it.
+
+    from agentfw_rewardmodels import PreferenceModel
+
+    model = PreferenceModel.fit("likes.csv", items="places.csv", profiles="people.csv")
+    model.score("ana", "Book the museum first, then lunch nearby").reward
+    model.save("preferences/")
 """
+
+from agentfw_rewardmodels.errors import (
+    BadInputError,
+    FileRefusedError,
+    MissingExtraError,
+    RewardModelError,
+    StorageError,
+    UnknownUserError,
+)
+from agentfw_rewardmodels.preference.model import PreferenceModel
+from agentfw_rewardmodels.preference.records import (
+    Evaluation,
+    Explanation,
+    NearItem,
+    OwnItem,
+    PreferenceScore,
+    Scores,
+)
+from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
+from agentfw_rewardmodels.preference.settings import PreferenceSettings
+from agentfw_rewardmodels.preference.training import Progress
+
+__all__ = [
+    "BadInputError",
+    "Evaluation",
+    "Explanation",
+    "FileRefusedError",
+    "MissingExtraError",
+    "ModelReport",
+    "NearItem",
+    "OwnItem",
+    "PreferenceModel",
+    "PreferenceScore",
+    "PreferenceSettings",
+    "Progress",
+    "RewardModelError",
+    "Scores",
+    "StorageError",
+    "UnknownUserError",
+    "UserReport",
+]

@@ -6,6 +6,7 @@ Components are taken from the host, so that a new built-in is checked without a 
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agentfw.agent import Moment
 from agentfw.component import KINDS
 from agentfw.testing import contract, fresh_host, made_by
 from agentfw.testing.checks import CheckFunction, run_check
@@ -20,16 +22,18 @@ from agentfw.testing.samples import sample_episodes
 
 HOST = fresh_host(builtins=True, strict=False)
 
-# What a component can't be checked without; its own tests have a server of their own.
-NEEDS_A_SERVER = {
+# What a component can't be checked without; its own tests have a server, or a model, of their own.
+NEEDS_MORE = {
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",
+    ("reward", "preference"): "needs a fitted model",
 }
 
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "engagement" / "table.json")}
+SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
 SERVER = Path(__file__).parent / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
@@ -40,6 +44,12 @@ NEEDS_A_MODEL = {("policy", "transformers"), ("learner", "lora"), ("learner", "s
 SLOW = {("tracker", "mlflow")}  # each check makes a database
 
 
+def judged(moment: Moment) -> Iterator[str]:
+    """A judge that thinks the more of an attempt, the higher its number."""
+    count = moment.observations[0].text.count("<attempt-")
+    yield json.dumps({"scores": [{"id": number, "score": number / count} for number in range(1, count + 1)]})
+
+
 def cases() -> Iterator[Any]:
     for kind in KINDS:
         for offer in HOST.components(kind):
@@ -47,7 +57,7 @@ def cases() -> Iterator[Any]:
             missing = [module for module in offer.component.needs if importlib.util.find_spec(module) is None]
             reason = f"needs {', '.join(missing)}" if missing else ""
             if (kind, name) not in SETTINGS:
-                reason = reason or NEEDS_A_SERVER.get((kind, name), "")
+                reason = reason or NEEDS_MORE.get((kind, name), "")
             marks = [pytest.mark.skip(reason=reason)] if reason else []
             if (kind, name) in SLOW:
                 marks.append(pytest.mark.slow)

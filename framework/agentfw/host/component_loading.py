@@ -9,6 +9,7 @@ command that mends it; errors that the component raises on purpose (`AgentfwErro
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +19,8 @@ from .plugin_record import Registered, describe
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from .host import Host
 
 __all__ = ["create", "missing_modules", "settings_model"]
 
@@ -49,8 +52,11 @@ def settings_model(registered: Registered) -> type[BaseModel] | None:
     return model
 
 
-def create(registered: Registered, settings: Mapping[str, object], where: str) -> object:
-    """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads."""
+def create(registered: Registered, settings: Mapping[str, object], where: str, host: Host) -> object:
+    """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads.
+
+    A factory with a parameter `host` is given the host: a judge, say, makes its own policy with it.
+    """
     missing = missing_modules(registered)
     if missing:
         raise _missing_extra(registered, missing[0])
@@ -67,7 +73,15 @@ def create(registered: Registered, settings: Mapping[str, object], where: str) -
     if not callable(factory):
         raise _broken(registered, f"names the factory {registered.component.factory}, which can't be called")
     arguments = () if checked is None else (checked,)
-    return _guarded(registered, "can't be made", lambda: cast(Callable[..., object], factory)(*arguments))
+    named = {"host": host} if _takes_host(factory) else {}
+    return _guarded(registered, "can't be made", lambda: cast(Callable[..., object], factory)(*arguments, **named))
+
+
+def _takes_host(factory: Callable[..., object]) -> bool:
+    try:
+        return "host" in inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # what is written in C may have no signature
+        return False
 
 
 def _resolve(registered: Registered, path: str) -> object:

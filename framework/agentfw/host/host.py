@@ -154,7 +154,7 @@ class Host:
 
     def create(self, kind: str, name: str, settings: Mapping[str, object], *, where: str = "") -> object:
         """Make a component. `where` is how errors call its settings: the kind, unless something else is given."""
-        return component_loading.create(self.find(kind, name), settings, where or kind)
+        return component_loading.create(self.find(kind, name), settings, where or kind, self)
 
     def missing_extra(self, registered: Registered) -> str:
         """The extra that must be installed before this component can be made; empty when nothing is missing."""

@@ -104,10 +104,13 @@ class Assembly:
         return found
 
     async def open(self, folder: Path) -> None:
-        """Start what has to be started: the memories in the run's folder, the toolboxes' servers."""
+        """Start what has to be started: memories and reward models in the run's folder, the toolboxes' servers."""
         with blamed("a memory"):
             for memory in self.memories:
                 memory.open(folder)
+        for name, model in self.rewards.items():
+            with blamed(f'reward model "{name}"'):
+                model.open(folder)
         with blamed("a tool"):
             # All of them to their end, also where one fails: one that is still opening can't be closed.
             answers = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes), return_exceptions=True)

@@ -189,6 +189,8 @@ class Play:
 
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
         """Learn from one scored episode, and write its figures down."""
+        outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
+        scores = [score for score in scores if score.counts]
         reward = self._reward(episode, scores)
         await self._learn(episode, reward)
         record: dict[str, Any] = {
@@ -197,7 +199,7 @@ class Play:
             "user": episode.task.user,
             "reward": reward,
             "utility": episode.utility,
-            "outcome": episode.outcome,
+            "outcome": outcome,
             "course": [
                 [measure.round, measure.value]
                 for measure in episode.measures

@@ -122,6 +122,6 @@ class _Audience(Audience):
 
     def concluded(self, episode: Episode, record: dict[str, Any], done: int) -> None:
         step = episode.task.index * self.run.spec.samples + episode.task.sample
-        figures = {"reward": record["reward"], "utility": episode.utility, **episode.outcome}
+        figures = {"reward": record["reward"], "utility": episode.utility, **record["outcome"]}
         self.assembly.track("log", step, figures)
         self.watcher.ended(episode, record["reward"], done)

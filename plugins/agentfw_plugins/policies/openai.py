@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from agentfw import Settings
-from agentfw.errors import AgentfwError, EndpointError, nearest
+from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
 from agentfw.policy import Generation, Policy, Request
 
 from .endpoint import Endpoint, Malformed, Refused, key_in
@@ -33,6 +33,7 @@ __all__ = ["OpenAIPolicy", "OpenAISettings"]
 logger = logging.getLogger(__name__)
 
 _GUESSING = 10.0  # seconds; an error is told with a guess if that takes no longer
+_THIS_ONE = {400, 413, 422}  # refusals that are about what was asked; another request may be taken
 _OWN_FIELDS = {"messages", "model", "n", "stream", "tools"}
 
 # Fields that a server may refuse, and how its words tell which one it was.
@@ -202,7 +203,8 @@ class OpenAIPolicy(Policy):
             mend = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
         else:
             mend = "the request is not what this server expects; what does its log say?"
-        return EndpointError(f"{refusal.url} refused: HTTP {status}: {refusal.words}", mend=mend)
+        kind = RequestRefusedError if status in _THIS_ONE else EndpointError
+        return kind(f"{refusal.url} refused: HTTP {status}: {refusal.words}", mend=mend)
 
     async def _nearest_model(self) -> str:
         until = asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline)

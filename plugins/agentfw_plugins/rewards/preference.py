@@ -1,0 +1,125 @@
+"""The preference model as a reward: what the user of an episode thinks of what was done in it.
+
+The one rule: it reads the actions that were carried out, and nothing that the agent says of them or the world answers.
+
+    agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
+    agentfw run ENVIRONMENT --reward preference --set reward.preference.model=preferences
+
+One score an episode, on the track `personal`: the standardised scores of both branches, each the mean over the actions,
+are weighed and squashed to 0 to 1 (the neural part of formula 56 of the parpo-psgm paper). Where an episode has nothing
+that could be scored, or its user is unknown, it gets 0.5, and the figure `preference_unscored` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.episode import Call, Episode
+from agentfw.scores import RewardModel, Score
+from agentfw_rewardmodels import PreferenceModel, PreferenceScore, UnknownUserError
+
+from .library_errors import told
+
+__all__ = ["Preference", "PreferenceSettings"]
+
+UNSCORED = 0.5
+"""What an action is worth to a user that nobody knows: neither liked nor disliked."""
+
+
+class PreferenceSettings(Settings):
+    model: str = Field(min_length=1, description="The folder of the model; `agentfw reward fit` makes it.")
+    text: Literal["calls", "said"] = Field(
+        "calls", description="What of a turn is scored: its calls, or what it says, for agents whose answer is a text."
+    )
+    actions: tuple[str, ...] = Field(
+        (), description="Which calls are scored; empty for all. Looking things up says little."
+    )
+    interest_weight: float | None = Field(
+        None, ge=0, description="How much the user's own interest counts; as the model says where not set."
+    )
+    conformity_weight: float | None = Field(
+        None, ge=0, description="How much it counts what everybody likes; as the model says where not set."
+    )
+
+
+class Preference(RewardModel):
+    """One score an episode, and beside it what it is made of."""
+
+    def __init__(self, settings: PreferenceSettings) -> None:
+        self.settings = settings
+        with told():
+            self.model = PreferenceModel.load(settings.model)
+            try:
+                # A model that can't read texts here, for want of its encoder, is told before anything is played.
+                self.model.score(self.model.users[0], "tea")
+            except UnknownUserError:
+                pass
+        own = self.model.settings
+        self._interest = own.interest_weight if settings.interest_weight is None else settings.interest_weight
+        self._conformity = own.conformity_weight if settings.conformity_weight is None else settings.conformity_weight
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return [score for episode in group for score in self._scored(episode)]
+
+    def _scored(self, episode: Episode) -> Iterator[Score]:
+        thought = self._thought(episode)
+        value = UNSCORED
+        if thought:
+            interest = math.fsum(one.interest_z for one in thought) / len(thought)
+            conformity = math.fsum(one.conformity_z for one in thought) / len(thought)
+            wanted = self._interest * interest + self._conformity * conformity
+            value = 0.5 * (1.0 + math.tanh(0.5 * wanted))
+            yield Score(episode.id, "preference_interest", interest, "personal", counts=False)
+            yield Score(episode.id, "preference_conformity", conformity, "personal", counts=False)
+        yield Score(episode.id, "preference_unscored", float(not thought), "personal", counts=False)
+        yield Score(episode.id, "preference", value, "personal")
+
+    def _thought(self, episode: Episode) -> list[PreferenceScore]:
+        texts = list(self._texts(episode))
+        with told():
+            try:
+                return self.model.score_many([(episode.task.user, text) for text in texts])
+            except UnknownUserError:
+                return []
+
+    def _texts(self, episode: Episode) -> Iterator[str]:
+        """What was done, an action a text."""
+        refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
+        for turn in episode.turns:
+            if turn.finish == "interrupted":
+                continue
+            if self.settings.text == "said":
+                found = [turn.text]
+            else:
+                wanted = [
+                    call for call in turn.calls if not self.settings.actions or call.name in self.settings.actions
+                ]
+                found = [_text_of(call) for call in wanted if call.id not in refused]
+            yield from (text for text in found if text.strip())
+
+
+def _text_of(call: Call) -> str:
+    """A call in words: its name and the values that it was given.
+
+    >>> _text_of(Call("book_table", {"place": "the museum café", "guests": 2, "at": {"day": "Sunday"}}))
+    'book table: the museum café, 2, Sunday'
+    """
+    words = call.name.replace("_", " ")
+    values = ", ".join(_values(call.arguments))
+    return f"{words}: {values}" if values else words
+
+
+def _values(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif isinstance(value, str) or not isinstance(value, Sequence):
+        if value is not None and str(value).strip():
+            yield str(value).strip()
+        return
+    for inner in value:
+        yield from _values(inner)

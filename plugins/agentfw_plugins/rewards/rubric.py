@@ -1,0 +1,160 @@
+"""The rubric judge as a reward: any policy marks the samples of a task relative to each other, by rules in words.
+
+The one rule: the judge only ever reads the conversations. It gets no score of another component and no figure of the
+environment, so it can't repeat them.
+
+    [[rewards]]
+    name = "rubric"
+    weight = "ramp:0.3"
+    settings = { policy = { name = "openai", settings = { model = "gpt-5-mini" } }, rules = ["Acting early counts."] }
+
+A group that could not be judged gets 0.5 for each of its episodes, of which nothing is learned; the figure
+`rubric_failed` beside the outcome says how often that was. A judge that can't be reached stops the run, which goes on
+from there later: its episodes are on disk, and so are the marks that were given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from agentfw import Settings
+from agentfw.agent import Moment
+from agentfw.environment import Brief
+from agentfw.episode import Episode, Message, Observation
+from agentfw.errors import PluginError, RequestRefusedError, SettingsError
+from agentfw.host import Host
+from agentfw.policy import Policy, Request
+from agentfw.runs.spec import Choice, SamplingSettings
+from agentfw.scores import RewardModel, Score, Track
+from agentfw_rewardmodels.rubric import LONGEST, JudgeRefused, RubricJudge
+from agentfw_rewardmodels.rubric import Message as JudgedMessage
+
+from .library_errors import told
+
+__all__ = ["Rubric", "RubricSettings"]
+
+
+class RubricSettings(Settings):
+    policy: Choice = Field(Choice(name="openai"), description="Who judges: any policy, with its settings.")
+    sampling: SamplingSettings = Field(
+        SamplingSettings(temperature=0), description="How the judge samples; at temperature 0 it says the same again."
+    )
+    rules: tuple[str, ...] = Field((), description="What counts in this task besides the general rubric.")
+    rules_file: str = Field("", description="A file with such rules, one paragraph each.")
+    longest: int = Field(LONGEST, ge=2, description="Characters of an attempt that are shown; the middle is left out.")
+    parallel: int = Field(8, ge=1, description="How many groups may be before the judge at once.")
+    retries: int = Field(2, ge=0, description="How many more times an answer is asked for that can't be used.")
+    cache: str = Field("", description="The file of marks; empty for judgements.db in the run's folder.")
+    track: Track = Field("base", description="`personal` where the rules are those of one user.")
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _one(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class Rubric(RewardModel):
+    """One score an episode, from 0 to 1, and whether the judge failed."""
+
+    def __init__(self, settings: RubricSettings, *, host: Host) -> None:
+        self.settings = settings
+        choice = settings.policy
+        made = host.create("policy", choice.name, choice.settings, where="reward.rubric.policy")
+        if not isinstance(made, Policy):
+            raise PluginError(f'policy "{choice.name}" is no Policy but {type(made).__name__}', mend="take another one")
+        self.policy = made
+        self._rules = (*settings.rules, *_rules_in(settings.rules_file))
+        self._cache: str | Path = settings.cache or ":memory:"
+        self._version = host.find("policy", choice.name).record.version
+        self._made: RubricJudge | None = None
+
+    def open(self, folder: Path) -> None:
+        if not self.settings.cache:
+            self._cache = folder / "judgements.db"
+        _ = self.judge  # a file that can't be the cache is told before anything is played
+
+    @property
+    def judge(self) -> RubricJudge:
+        if self._made is None:
+            with told():
+                self._made = RubricJudge(
+                    self._ask,
+                    name=self._name(),
+                    rules=self._rules,
+                    cache=self._cache,
+                    parallel=self.settings.parallel,
+                    retries=self.settings.retries,
+                    longest=self.settings.longest,
+                )
+        return self._made
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        try:
+            judgement = await self.judge.judge([_attempt(episode) for episode in group])
+        except JudgeRefused as refusal:
+            raise refusal.__cause__ or refusal from None
+        scores: list[Score] = []
+        for episode, value in zip(group, judgement.scores, strict=True):
+            scores.append(Score(episode.id, "rubric", value, self.settings.track))
+            scores.append(Score(episode.id, "rubric_failed", float(bool(judgement.failure)), counts=False))
+        return scores
+
+    async def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+        await self.policy.close()
+
+    def _name(self) -> str:
+        """Who judges, in which version, sampling how: what of it changes makes other marks."""
+        choice = self.settings.policy
+        about = {"settings": choice.settings, "sampling": self.settings.sampling.model_dump()}
+        return f"{choice.name} {self._version} {json.dumps(about, sort_keys=True, default=str)}"
+
+    async def _ask(self, messages: Sequence[JudgedMessage]) -> str:
+        conversation = [Message(str(message["role"]), str(message["content"])) for message in messages]
+        question = conversation[1].content
+        try:
+            generation = await self.policy.generate(
+                Request(
+                    conversation,
+                    sampling=self.settings.sampling.sampling(len(conversation)),
+                    # For a judge that is a program: the same as the messages say.
+                    moment=Moment(0, (Observation(0, "question", {"turn": len(conversation) // 2}, question),)),
+                    brief=Brief(conversation[0].content),
+                )
+            )
+        except RequestRefusedError as error:
+            raise JudgeRefused(str(error)) from error
+        return generation.text
+
+
+def _attempt(episode: Episode) -> list[Mapping[str, Any]]:
+    """An episode as the judge reads it, without the ids of calls: random ones would make equal attempts differ."""
+    attempt: list[Mapping[str, Any]] = []
+    for message in episode.messages:
+        entry: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.calls:
+            entry["calls"] = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.calls]
+        attempt.append(entry)
+    return attempt
+
+
+def _rules_in(path: str) -> list[str]:
+    """The paragraphs of a file."""
+    if not path:
+        return []
+    where = f"reward.rubric.rules_file: {path}"
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{where} can't be read: {error}", mend="name a text file") from None
+    rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
+    if not rules:
+        raise SettingsError(f"{where} holds no rule", mend="write a rule, or leave it out")
+    return rules

@@ -1,0 +1,89 @@
+"""Draws the likes, and the items that aren't liked, that each training step is about.
+
+The one rule: what an epoch draws depends on the seed and the number of the epoch alone, so a training that was killed
+goes on with the very batches that it would have had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .dataset import Pairs
+
+__all__ = ["Drawer", "Places"]
+
+Ints = NDArray[np.int64]
+TRIES = 10
+"""Draws of an item that isn't liked; who likes nearly everything may get one that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """A batch in places of users and items; `user` and `item` point into the distinct `users` and `items`."""
+
+    users: Ints
+    items: Ints
+    others: Ints
+    user: Ints
+    item: Ints
+    liked: NDArray[np.bool_]
+
+
+class Drawer:
+    """Draws from the likes of a dataset."""
+
+    def __init__(self, likes: Pairs, users: int, items: int, batch: int, seed: int) -> None:
+        self._likes, self._items, self._batch, self._seed = likes, items, batch, seed
+        self._keys = np.sort(likes[0] * items + likes[1])
+        self._starts = np.searchsorted(self._keys, np.arange(users + 1) * items)
+        self._slots = np.full(items, -1, np.int64)
+
+    def epoch(self, number: int) -> Iterator[Places]:
+        generator = np.random.default_rng([self._seed, number])
+        likes = self._likes[:, generator.permutation(self._likes.shape[1])]
+        others = self._others(likes[0], generator)
+        for begin in range(0, likes.shape[1], self._batch):
+            part = slice(begin, begin + self._batch)
+            yield self.places(likes[:, part], others[part])
+
+    def generator(self, epoch: int) -> np.random.Generator:
+        """For what else is drawn in an epoch."""
+        return np.random.default_rng([self._seed, epoch, 1])
+
+    def places(self, likes: Pairs, others: Ints) -> Places:
+        users, user = np.unique(likes[0], return_inverse=True)
+        items, item = np.unique(likes[1], return_inverse=True)
+        return Places(users, items, others, user, item, self._liked(users, items))
+
+    def _liked(self, users: Ints, items: Ints) -> NDArray[np.bool_]:
+        counts = self._starts[users + 1] - self._starts[users]
+        rows = np.repeat(np.arange(len(users)), counts)
+        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[users][rows]
+        self._slots[items] = np.arange(len(items))
+        slots = self._slots[self._keys[edges] % self._items]
+        self._slots[items] = -1
+        mask = np.zeros((len(users), len(items)), bool)
+        mask[rows[slots >= 0], slots[slots >= 0]] = True
+        return mask
+
+    def _others(self, users: Ints, generator: np.random.Generator) -> Ints:
+        others = generator.integers(0, self._items, len(users))
+        for _ in range(TRIES):
+            keys = users * self._items + others
+            found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            wrong = np.flatnonzero(self._keys[found] == keys)
+            if not len(wrong):
+                break
+            others[wrong] = generator.integers(0, self._items, len(wrong))
+        return others
+
+
+def tensor(array: Any, device: str) -> Any:
+    import torch
+
+    return torch.from_numpy(array).to(device)

@@ -1,0 +1,214 @@
+"""What turns texts into vectors for the preference model; it is frozen, nothing here is ever trained.
+
+The one rule: the same text gives the same row of unit length, alone or among others. A model keeps the encoder's name
+and version beside its weights and refuses another one's vectors.
+
+    >>> encoder = open_encoder("hash:64")
+    >>> rows = encoder.encode(["museum in the morning", "a museum", "pay a bill"])
+    >>> rows.shape, bool(rows[0] @ rows[1] > rows[0] @ rows[2])
+    ((3, 64), True)
+
+| choice | what it is |
+| --- | --- |
+| `hash`, `hash:DIMENSIONS` | words and pairs of words, hashed; knows no meaning, needs nothing |
+| `wordllama` | the mean of learned word vectors, 256 dimensions, from that package's own files; no network, no torch |
+| `sentence-transformers:MODEL` | any model of that library, by name or folder |
+| a callable | texts in, one row for each out |
+| a mapping | vectors made beforehand, by text |
+
+Without a choice it is `wordllama` where that is installed, else `hash`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
+
+__all__ = ["Encoder", "EncoderChoice", "open_encoder"]
+
+Float32Array = NDArray[np.float32]
+
+HASH_DIMENSIONS = 256
+WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
+_WORD = re.compile(r"\w+")
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Texts in, rows of unit length out."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> Float32Array:
+        """One row for each text: (texts, dimensions)."""
+
+
+EncoderChoice = str | Encoder | Callable[[Sequence[str]], Any] | Mapping[str, Any]
+
+
+def open_encoder(choice: EncoderChoice = "") -> Encoder:
+    """The encoder of this name, or one that wraps a callable or a mapping and checks what it gives."""
+    if isinstance(choice, Mapping):
+        return MappingEncoder(choice)
+    if not isinstance(choice, str):
+        return choice if isinstance(choice, Encoder) else CallableEncoder(choice)
+    kind, _, detail = (choice or _default()).partition(":")
+    if kind == "hash":
+        return HashEncoder(detail or str(HASH_DIMENSIONS))
+    if kind == "wordllama" and not detail:
+        return WordLlamaEncoder()
+    if kind == "sentence-transformers" and detail:
+        return SentenceTransformersEncoder(detail)
+    raise BadInputError(
+        f'no encoder is called "{choice}"',
+        mend="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, a callable, a mapping",
+    )
+
+
+class HashEncoder:
+    """Every word and every pair of neighbours adds to one place, with a sign; both come from a stable hash."""
+
+    version = "1"
+
+    def __init__(self, dimensions: str) -> None:
+        if not (dimensions.isascii() and dimensions.isdigit() and int(dimensions)):
+            raise BadInputError(f'"{dimensions}" is no number of dimensions', mend='write "hash:256"')
+        self._dimensions, self.name = int(dimensions), f"hash:{int(dimensions)}"
+
+    def encode(self, texts: Sequence[str]) -> Float32Array:
+        rows = np.zeros((len(texts), self._dimensions), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            # A text of signs only is still itself.
+            words = _WORD.findall(text.casefold()) or list(text)
+            for feature, count in Counter([*words, *map(" ".join, pairwise(words))]).items():
+                number = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
+                row[(number >> 1) % self._dimensions] += count if number & 1 else -count
+        return _unit(rows)
+
+
+class WordLlamaEncoder:
+    """The mean of the vectors of a text's tokens.
+
+    Read from the package's files: importing it sets up logging for the whole process and loads an HTTP client, neither
+    of which a library should do to its user.
+    """
+
+    name = "wordllama"
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("wordllama")
+        folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+        if folder is None or not all((folder / name).is_file() for name in (WEIGHTS, TOKENIZER)):
+            raise MissingExtraError("the encoder wordllama", "rewardmodels", module="wordllama")
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        digest = hashlib.blake2b(digest_size=6)
+        for name in (WEIGHTS, TOKENIZER):
+            digest.update((folder / name).read_bytes())
+        self.version = digest.hexdigest()
+        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._vectors = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
+
+    def encode(self, texts: Sequence[str]) -> Float32Array:
+        rows = np.empty((len(texts), self._vectors.shape[1]), np.float32)
+        for place, one in enumerate(self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
+            # By distinct tokens: a text of megabytes then needs no matrix of gigabytes.
+            ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
+            rows[place] = counts.astype(np.float32) @ self._vectors[ids]
+        return _unit(rows)
+
+
+class SentenceTransformersEncoder:
+    """A model of sentence-transformers."""
+
+    version = ""
+
+    def __init__(self, model: str) -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise MissingExtraError(
+                "the encoder sentence-transformers", "rewardmodels", module="sentence_transformers"
+            ) from None
+        self._model, self.name = SentenceTransformer(model, device="cpu"), f"sentence-transformers:{model}"
+
+    def encode(self, texts: Sequence[str]) -> Float32Array:
+        return _checked(self.name, self._model.encode(list(texts), show_progress_bar=False), len(texts))
+
+
+class CallableEncoder:
+    """Anybody's function. What it gives is checked: one NaN would spread through the whole model."""
+
+    version = ""
+
+    def __init__(self, function: Callable[[Sequence[str]], Any]) -> None:
+        self._function = function
+        self.name = f"callable:{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+    def encode(self, texts: Sequence[str]) -> Float32Array:
+        return _checked(self.name, self._function(texts), len(texts))
+
+
+class MappingEncoder:
+    """Vectors that were made beforehand."""
+
+    name, version = "mapping", ""
+
+    def __init__(self, vectors: Mapping[str, Any]) -> None:
+        if not vectors:
+            raise BadInputError("the mapping of vectors is empty", mend="give a vector for each text")
+        self._vectors = vectors
+
+    def encode(self, texts: Sequence[str]) -> Float32Array:
+        missing = [text for text in texts if text not in self._vectors]
+        if missing:
+            raise BadInputError(
+                f"{len(missing)} texts have no vector, first {missing[0][:60]!r}",
+                mend="add their vectors to the mapping",
+            )
+        # The first vector stands in where there is no text, so that no text still has the right width.
+        rows = [self._vectors[text] for text in texts] or [next(iter(self._vectors.values()))]
+        return _checked("the mapping of vectors", rows, len(rows))[: len(texts)]
+
+
+def _checked(name: str, rows: Any, count: int) -> Float32Array:
+    mend = "give one row of finite numbers for each text, always of the same length"
+    try:
+        array = np.array(rows, np.float32)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"{name} gave no rows of numbers: {error}", mend=mend) from error
+    if array.ndim != 2 or len(array) != count or not array.shape[1]:
+        raise BadInputError(f"{name} gave an array of {array.shape} for {count} texts", mend=mend)
+    if not np.isfinite(array).all():
+        raise BadInputError(f"{name} gave NaN or an infinite number", mend=mend)
+    return _unit(array)
+
+
+def _default() -> str:
+    return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
+
+
+def _unit(rows: Float32Array) -> Float32Array:
+    """Rows of length 1; one without any direction (a text without a token) points along the first axis."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[lengths[:, 0] == 0.0, 0] = 1.0
+    lengths[lengths == 0.0] = 1.0
+    return np.asarray(rows / lengths, np.float32)

@@ -1,0 +1,113 @@
+"""Writes and reads the files of a model: safetensors for numbers, JSON for everything else.
+
+The one rule: a folder holds one whole model at any moment. A new one is written beside it and takes its place by
+renaming; what is read is checked before any of it is used.
+
+The folder:
+
+    model.json                format and version, settings, encoder, names of users and items, facts, history
+    arrays-HASH.safetensors   the numbers; HASH is that of their content, and model.json names the file
+
+Writing puts the numbers there first and renames model.json last, so a reader sees the old model or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentfw_rewardmodels.errors import FileRefusedError, MissingExtraError, StorageError
+
+__all__ = ["read_arrays", "read_model", "write_arrays", "write_model"]
+
+FORMAT, VERSION = "agentfw preference model", 1
+DESCRIPTION = "model.json"
+AGAIN = "save the model again, or fit it anew"
+
+
+def write_model(folder: Path, arrays: dict[str, Any], description: dict[str, Any]) -> None:
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(arrays):
+        digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    name = f"arrays-{digest.hexdigest()}.safetensors"
+    write_arrays(folder / name, arrays, {})
+    text = json.dumps({"format": FORMAT, "version": VERSION, "arrays": name, **description}, ensure_ascii=False)
+    with _replacing(folder / DESCRIPTION) as new:
+        new.write_bytes(text.encode("utf-8", "surrogatepass"))
+    for old in folder.glob("arrays-*.safetensors"):
+        if old.name != name:
+            old.unlink(missing_ok=True)
+
+
+def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and description, checked for format, version and NaN."""
+    path = folder / DESCRIPTION
+    try:
+        description: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise FileRefusedError(
+            f"{folder} holds no preference model", mend="give the folder that it was saved to"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise FileRefusedError(f"{path} can't be read: {error}", mend=AGAIN) from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise FileRefusedError(f"{path} is no preference model", mend="give the folder that it was saved to")
+    if description.get("version") != VERSION:
+        raise FileRefusedError(
+            f"{path} has the version {description.get('version')}; this agentfw reads {VERSION}",
+            mend="use the agentfw that wrote it, or fit the model anew",
+        )
+    arrays, _ = read_arrays(folder / str(description.get("arrays")))
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise FileRefusedError(f"{folder} has NaN or infinity in {name}", mend=AGAIN)
+    return arrays, description
+
+
+def write_arrays(path: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
+    save_file, _ = _safetensors()
+    with _replacing(path) as new:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, new, metadata)
+
+
+def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    _, open_file = _safetensors()
+    try:
+        with open_file(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except Exception as error:  # its own error class derives from Exception alone
+        raise FileRefusedError(f"{path} can't be read: {error}", mend=AGAIN) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A new file that takes the place of `path` when the block ends well, and is on the disk by then."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield new
+        with new.open("rb+") as written:
+            os.fsync(written.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise StorageError(
+            f"{path} can't be written: {error}", mend="free some space, or give another folder"
+        ) from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _safetensors() -> tuple[Any, Any]:
+    try:
+        from safetensors import safe_open
+        from safetensors.numpy import save_file
+    except ImportError:
+        raise MissingExtraError("files of a preference model", "rewardmodels", module="safetensors") from None
+    return save_file, safe_open

@@ -1,0 +1,97 @@
+"""The formulas that training and scoring share, written once for torch tensors and numpy arrays alike.
+
+The one rule: nothing here knows which of the two it was given, so that a trained model and the files that are scored
+with can't drift apart. `W` maps names to weights; shapes are (rows, dimensions).
+
+    >>> normalised(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+
+Numbers in docstrings are those of the formulas in the parpo-psgm paper's appendix B.1. The branches (26) are written
+as a correction of the user's embedding, x + MLP(x), so that they begin as what LightGCN already knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Array",
+    "Weights",
+    "action",
+    "attention",
+    "branch",
+    "fused",
+    "gate",
+    "normalised",
+    "place",
+    "softmax",
+    "tanh",
+]
+
+Array = Any
+"""A torch tensor or a numpy array."""
+Weights = Mapping[str, Array]
+
+
+def tanh(x: Array) -> Array:
+    return np.tanh(x) if isinstance(x, np.ndarray) else x.tanh()
+
+
+def softmax(x: Array) -> Array:
+    """Over the last axis."""
+    if not isinstance(x, np.ndarray):
+        return x.softmax(-1)
+    shares = np.exp(x - x.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+def normalised(x: Array) -> Array:
+    """Rows of length 1."""
+    return x / (((x * x).sum(-1) + 1e-12) ** 0.5)[..., None]
+
+
+def linear(x: Array, weights: Weights, name: str) -> Array:
+    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def mlp(x: Array, weights: Weights, name: str) -> Array:
+    return linear(linear(x, weights, f"{name}.first").clip(min=0.0), weights, f"{name}.second")
+
+
+def branch(users: Array, weights: Weights, name: str) -> Array:
+    """(26): what a branch ("interest" or "conformity") keeps of its users, of length 1."""
+    return normalised(users + mlp(users, weights, name))
+
+
+def gate(interest: Array, conformity: Array, weights: Weights) -> Array:
+    """(31): the share of interest in each user, 0..1; a softmax of two is a logistic function of their difference."""
+    difference = _asked(interest, weights) - _asked(conformity, weights)
+    return 0.5 * (1.0 + tanh(0.5 * difference))
+
+
+def fused(interest: Array, conformity: Array, share: Array) -> Array:
+    """(32)."""
+    return share[..., None] * interest + (1.0 - share[..., None]) * conformity
+
+
+def attention(views: Array, present: Array, weights: Weights) -> Array:
+    """(18-20): one vector out of a user's views, (users, views, dimensions); an absent view has no share."""
+    asked = tanh(linear(views, weights, "views")) @ weights["views.asks"]
+    return (softmax(asked - 1e9 * (1.0 - present))[..., None] * views).sum(-2)
+
+
+def place(profiles: Array, weights: Weights) -> Array:
+    """Where a merged profile stands in the collaborative space: a user that nothing else is known of."""
+    return mlp(profiles, weights, "profile")
+
+
+def action(texts: Array, weights: Weights) -> Array:
+    """(38): where a text stands in the collaborative space, of length 1."""
+    return normalised(linear(texts, weights, "action"))
+
+
+def _asked(rows: Array, weights: Weights) -> Array:
+    return tanh(linear(rows, weights, "gate")) @ weights["gate.asks"]

@@ -1,0 +1,193 @@
+"""Reads interactions, items and profiles from whatever they come in, and says exactly which row is wrong.
+
+The one rule: a row is taken as it is or the whole table is refused. What is merely superfluous (a duplicate, a like
+that a later dislike takes back) is settled by a rule that is written here, and counted.
+
+    >>> table = read_interactions([("ana", "museum"), ("ana", "museum"), ("ana", "zoo", 1), ("ana", "zoo", 0)])
+    >>> table.likes, table.duplicates, table.contradictions
+    ((('ana', 'museum'),), 1, 1)
+
+A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows: mappings,
+or tuples in the order of the columns. Interactions have the columns `user` and `item`, and may have `value` (above 0
+is a like, else a dislike) and `time`. The same user and item twice counts once; of a like and a dislike the later one
+counts, by time, or else by order.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
+
+__all__ = ["Interactions", "Profiles", "read_interactions", "read_items", "read_profile", "read_profiles"]
+
+Profiles = dict[str, dict[str, str]]
+"""By user and view."""
+LONGEST_TEXT = 20_000
+ONE_VIEW = "profile"
+"""What the view is called when a profile is one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interactions:
+    """What was liked, once each, in the order in which it came, and what was settled on the way."""
+
+    likes: tuple[tuple[str, str], ...]
+    dislikes: tuple[tuple[str, str], ...]
+    duplicates: int
+    contradictions: int
+
+
+def read_interactions(source: Any, what: str = "interactions") -> Interactions:
+    """Likes and dislikes; an error names the row."""
+    latest: dict[tuple[str, str], tuple[float, bool]] = {}
+    duplicates = contradictions = 0
+    for place, row in enumerate(_rows(source, ("user", "item", "value", "time"), what), start=1):
+        pair = _name(row, "user", what, place), _name(row, "item", what, place)
+        liked = _number(row, "value", what, place, 1.0) > 0
+        time = _number(row, "time", what, place, 0.0)
+        known = latest.get(pair)
+        if known is not None:
+            duplicates += known[1] == liked
+            contradictions += known[1] != liked
+        if known is None or time >= known[0]:
+            latest[pair] = time, liked
+    likes = tuple(pair for pair, (_, liked) in latest.items() if liked)
+    dislikes = tuple(pair for pair, (_, liked) in latest.items() if not liked)
+    return Interactions(likes, dislikes, duplicates, contradictions)
+
+
+def read_items(source: Any) -> dict[str, str]:
+    """The text of each item; an item with an empty text has none."""
+    if isinstance(source, Mapping):
+        source = [{"item": item, "text": text} for item, text in source.items()]
+    items: dict[str, str] = {}
+    for place, row in enumerate(_rows(source, ("item", "text"), "items"), start=1):
+        item = _name(row, "item", "items", place)
+        text = _text(row.get("text"), f"row {place} of the items (item {item!r})")
+        if items.get(item, text) != text:
+            raise BadInputError(f'the item "{item}" has two texts', mend="give each item one text")
+        items[item] = text
+    return {item: text for item, text in items.items() if text}
+
+
+def read_profiles(source: Any) -> Profiles:
+    """The views of each user; an empty view is none, and a user without a view has no profile."""
+    if isinstance(source, Mapping):
+        profiles = {str(user): read_profile(views, f'the profile of "{user}"') for user, views in source.items()}
+    else:
+        profiles = {}
+        for place, row in enumerate(_rows(source, ("user", ONE_VIEW), "profiles"), start=1):
+            user = _name(row, "user", "profiles", place)
+            if user in profiles:
+                raise BadInputError(f'the user "{user}" has two profiles', mend="give each user one row")
+            views = {name: value for name, value in row.items() if name != "user"}
+            profiles[user] = read_profile(views, f"row {place} of the profiles")
+    return {user: views for user, views in profiles.items() if views}
+
+
+def read_profile(views: Any, what: str = "the profile") -> dict[str, str]:
+    """One text, or texts by the names of their views."""
+    if isinstance(views, str):
+        views = {ONE_VIEW: views}
+    if not isinstance(views, Mapping):
+        raise BadInputError(f"{what} is no text and no mapping of views", mend="give {view: text} or one text")
+    texts = {str(name): _text(text, f"{what}, view {name!r}") for name, text in views.items()}
+    return {name: text for name, text in sorted(texts.items()) if text}
+
+
+def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[str, Any]]:
+    if isinstance(source, (str, Path)):
+        source = _file(Path(source), what)
+    elif hasattr(source, "to_pylist"):  # pyarrow
+        source = source.to_pylist()
+    elif hasattr(source, "to_dicts"):  # polars
+        source = source.to_dicts()
+    elif hasattr(source, "to_dict"):  # pandas
+        source = source.to_dict("records")
+    if not isinstance(source, Iterable):
+        raise BadInputError(f"the {what} are no table but {type(source).__name__}", mend="give a path, a table or rows")
+    for place, row in enumerate(source, start=1):
+        if isinstance(row, Mapping):
+            if columns[0] not in row:
+                names = ", ".join(map(str, row))
+                raise BadInputError(
+                    f'row {place} of the {what} has no "{columns[0]}"', mend=f"its columns are {names}; rename one"
+                )
+            yield row
+        elif isinstance(row, (tuple, list)) and 2 <= len(row) <= len(columns):
+            yield dict(zip(columns, row, strict=False))
+        else:
+            wanted = ", ".join(columns)
+            raise BadInputError(
+                f"row {place} of the {what} is {row!r:.80}", mend=f"give tuples of {wanted} or mappings"
+            )
+
+
+def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
+    kind = path.suffix.lower()
+    try:
+        if kind in (".csv", ".tsv"):
+            with path.open(encoding="utf-8-sig", newline="") as lines:
+                return list(csv.DictReader(lines, delimiter="," if kind == ".csv" else "\t"))
+        if kind == ".jsonl":
+            return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+        if kind == ".parquet":
+            return _parquet(path)
+    except (OSError, ValueError, csv.Error) as error:
+        raise BadInputError(f"the {what} in {path} can't be read: {error}", mend="check the file") from error
+    raise BadInputError(f"{path} is of no known kind", mend="give a .csv, .tsv, .jsonl or .parquet file")
+
+
+def _parquet(path: Path) -> list[Mapping[str, Any]]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("reading Parquet", "rewardmodels", module="pyarrow") from None
+    rows: list[Mapping[str, Any]] = parquet.read_table(path).to_pylist()
+    return rows
+
+
+def _name(row: Mapping[str, Any], column: str, what: str, place: int) -> str:
+    value = row.get(column)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # pandas makes floats of a column of whole numbers with a gap
+    name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if not name:
+        raise BadInputError(
+            f"row {place} of the {what} names no {column}: {value!r:.80}", mend=f"give the {column} a name"
+        )
+    return name
+
+
+def _number(row: Mapping[str, Any], column: str, what: str, place: int, default: float) -> float:
+    value = row.get(column)
+    if value is None or value == "":
+        return default
+    if hasattr(value, "timestamp"):
+        value = value.timestamp()
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadInputError(
+            f"row {place} of the {what} has the {column} {value!r:.80}", mend=f"give a finite {column}, or none"
+        )
+    return number
+
+
+def _text(value: Any, where: str) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):  # how tables write "nothing"
+        return ""
+    if not isinstance(value, str):
+        raise BadInputError(f"{where} has no text but {type(value).__name__}", mend="give a text")
+    if len(value) > LONGEST_TEXT:
+        raise BadInputError(f"{where} has a text of {len(value)} characters", mend=f"{LONGEST_TEXT} at most")
+    return value.strip()

@@ -1,0 +1,263 @@
+"""Stage 2: trains the embeddings of users and items, the branches, and where texts and profiles lie.
+
+The one rule: one seed, one model, on one machine with one number of threads; also when the training was killed in
+between and went on from its checkpoint. Torch's own random state is neither used nor changed.
+
+Every `look_every` epochs the held-out likes are looked at; the best weights so far are kept, and training ends after
+`patience` looks without better ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
+
+from .batches import Drawer, Places, tensor
+from .checkpoints import Checkpoints
+from .dataset import Dataset, Pairs, popularity
+from .encoders import Float32Array
+from .formulas import normalised, place
+from .losses import Batch, Embeddings, branches_of, fused_of, objective
+from .metrics import recall_and_ndcg, top
+from .propagation import Adjacency, Matrix, propagate
+from .settings import PreferenceSettings
+
+__all__ = ["Progress", "Trained", "Trainer", "device_of"]
+
+START_SIZE = 0.1
+"""Standard deviation of an embedding before training."""
+LOOKED_AT = 20
+"""Early stopping goes by the NDCG at this length."""
+USERS_AT_ONCE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a training is."""
+
+    stage: str
+    """`profiles` or `preferences`."""
+    epoch: int
+    epochs: int
+    loss: float
+    metric: float | None = None
+    """NDCG on the held-out likes, at the epochs that looked."""
+
+
+@dataclass(slots=True)
+class Trained:
+    weights: dict[str, Float32Array]
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def device_of(settings: PreferenceSettings) -> str:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("training a preference model", "rewardmodels", module="torch") from None
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise BadInputError("there is no CUDA device here", mend='set device to "cpu" or "auto"')
+    return "cuda" if settings.device != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+class Trainer:
+    """Trains on one dataset. `profiles` are merged views, rows of zeros where there are none."""
+
+    def __init__(
+        self, data: Dataset, profiles: Float32Array, settings: PreferenceSettings, start: dict[str, Float32Array]
+    ) -> None:
+        import torch
+
+        self.data, self.settings, self.device = data, settings, device_of(settings)
+        self.users, self.items = len(data.users), len(data.items)
+        self.graph = Adjacency.of(data.likes, self.users, self.items)
+        self._matrix = None if settings.neighbours else Matrix(self.graph, self.device)
+        self.drawer = Drawer(data.likes, self.users, self.items, settings.batch, settings.seed)
+        self._popularity = tensor(popularity(data.likes, self.items, settings.popularity), self.device)
+        self._texts = tensor(data.texts, self.device) if data.texts.size else None
+        self._profiles = tensor(profiles, self.device) if profiles.size else None
+        generator = torch.Generator().manual_seed(settings.seed)
+        shapes = shapes_of(self.users, self.items, settings.dimensions, data.texts.shape[1], profiles.shape[1])
+        self.weights = {
+            name: self._begun(name, shape, start, generator).to(self.device).requires_grad_()
+            for name, shape in shapes.items()
+        }
+        self._optimizer = torch.optim.Adam(list(self.weights.values()), lr=settings.learning_rate, fused=True)
+
+    @staticmethod
+    def _begun(name: str, shape: tuple[int, ...], start: dict[str, Float32Array], generator: Any) -> Any:
+        import torch
+
+        if name in start and start[name].shape == shape:
+            return torch.from_numpy(start[name].copy())
+        if name in ("users", "items"):
+            return torch.randn(shape, generator=generator) * START_SIZE
+        if name.endswith("bias"):
+            return torch.zeros(shape)
+        return (torch.rand(shape, generator=generator) * 2 - 1) / shape[-1] ** 0.5
+
+    def step(self, places: Places, generator: np.random.Generator) -> float:
+        """One step of the optimizer; the loss before it."""
+        loss = self.loss(places, generator)
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step()
+        return float(loss.item())
+
+    def loss(self, places: Places, generator: np.random.Generator) -> Any:
+        import torch
+
+        groups = places.users, places.items + self.users, places.others + self.users
+        if self._matrix is None:
+            nodes, part = self.graph.around(
+                np.concatenate(groups), self.settings.layers, self.settings.neighbours, generator
+            )
+            before = self._before()[tensor(nodes, self.device)]
+            after = propagate(before, Matrix(part, self.device, symmetric=False), self.settings.layers)
+            groups = tuple(np.searchsorted(nodes, group) for group in groups)  # type: ignore[assignment]
+        else:
+            before = self._before()
+            after = propagate(before, self._matrix, self.settings.layers)
+        user_rows, item_rows, other_rows = (tensor(group, self.device) for group in groups)
+        items, others = tensor(places.items, self.device), tensor(places.others, self.device)
+        batch = Batch(
+            users=user_rows,
+            items=item_rows,
+            others=other_rows,
+            user=tensor(places.user, self.device),
+            item=tensor(places.item, self.device),
+            liked=tensor(places.liked, self.device),
+            popularity=self._popularity[items],
+            texts=None if self._texts is None else self._texts[items],
+            other_texts=None if self._texts is None else self._texts[others],
+            profiles=None if self._profiles is None else self._profiles[tensor(places.users, self.device)],
+        )
+        rows = torch.cat([user_rows, item_rows, other_rows])
+        sizes = [len(user_rows), len(item_rows), len(other_rows)]
+        users, liked, unliked = after.index_select(0, rows).split(sizes)
+        embeddings = Embeddings(users, liked, unliked, before.index_select(0, rows).split(sizes))
+        return objective(batch, embeddings, self.weights, self.settings)
+
+    def _before(self) -> Any:
+        """What goes into the propagation: a user begins where their profile lies, plus what is their own."""
+        import torch
+
+        users = self.weights["users"]
+        if self._profiles is not None:
+            users = users + place(self._profiles, self.weights) * (self._profiles != 0).any(-1, keepdim=True)
+        return torch.cat([users, self.weights["items"]])
+
+    def train(self, validation: Pairs, checkpoints: Checkpoints | None, report: Callable[[Progress], None]) -> Trained:
+        """All epochs, or as many as early stopping lets."""
+        settings = self.settings
+        state = _State(best=self._copied())
+        if checkpoints is not None:
+            state = self._resumed(checkpoints, state)
+        while state.epoch < settings.epochs and state.without_better < settings.patience:
+            state.epoch += 1
+            generator = self.drawer.generator(state.epoch)
+            steps = [self.step(places, generator) for places in self.drawer.epoch(state.epoch)]
+            loss, metric = float(np.mean(steps)), None
+            if not np.isfinite(loss):
+                raise BadInputError(
+                    f"training ran away at epoch {state.epoch}: the loss is {loss}", mend="lower learning_rate"
+                )
+            if validation.size and (state.epoch % settings.look_every == 0 or state.epoch == settings.epochs):
+                metric = self.look(validation)
+                state.without_better += 1
+                if metric > state.metric:
+                    state.metric, state.best, state.without_better = metric, self._copied(), 0
+            state.history.append({"epoch": state.epoch, "loss": loss, **({} if metric is None else {"metric": metric})})
+            if checkpoints is not None:
+                self._kept(checkpoints, state)
+            report(Progress("preferences", state.epoch, settings.epochs, loss, metric))
+        return Trained(state.best if validation.size else self._copied(), state.history)
+
+    def look(self, validation: Pairs) -> float:
+        """NDCG of the held-out likes, by the score that the model ranks by."""
+        import torch
+
+        users = np.unique(validation[0])
+        relevant = [set(validation[1][validation[0] == user].tolist()) for user in users]
+        values = []
+        with torch.no_grad():
+            embeddings = self._propagated()
+            items = embeddings[self.users :]
+            for begin in range(0, len(users), USERS_AT_ONCE):
+                some = users[begin : begin + USERS_AT_ONCE]
+                branches = branches_of(embeddings[tensor(some, self.device)], self.weights, self.settings)
+                by = self.settings.rank_by
+                scores = (
+                    (fused_of(branches, self.weights) @ items.T)
+                    if by == "fused"
+                    else branches[by] @ normalised(items).T
+                )
+                scores = scores.cpu().numpy()
+                for row, user in enumerate(some):
+                    scores[row, self.graph.neighbours(user) - self.users] = -np.inf
+                values.append(recall_and_ndcg(top(scores, LOOKED_AT), relevant[begin : begin + USERS_AT_ONCE])[1])
+        return float(np.concatenate(values).mean())
+
+    def _propagated(self) -> Any:
+        if self._matrix is not None:
+            return propagate(self._before(), self._matrix, self.settings.layers)
+        from .propagation import propagated
+
+        return tensor(propagated(self._before().cpu().numpy(), self.graph, self.settings.layers), self.device)
+
+    def _copied(self) -> dict[str, Float32Array]:
+        return {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}
+
+    def _kept(self, checkpoints: Checkpoints, state: _State) -> None:
+        arrays = {f"now.{name}": array for name, array in self._copied().items()}
+        arrays |= {f"best.{name}": array for name, array in state.best.items()}
+        for name, value in self.weights.items():
+            memory = self._optimizer.state[value]
+            arrays |= {f"{key}.{name}": memory[key].cpu().numpy() for key in ("exp_avg", "exp_avg_sq", "step")}
+        facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_better}
+        checkpoints.write(arrays, {**facts, "history": state.history})
+
+    def _resumed(self, checkpoints: Checkpoints, fresh: _State) -> _State:
+        import torch
+
+        found = checkpoints.read()
+        if found is None:
+            return fresh
+        arrays, facts = found
+        with torch.no_grad():
+            for name, value in self.weights.items():
+                value.copy_(tensor(arrays[f"now.{name}"], self.device))
+                self._optimizer.state[value] = {
+                    key: tensor(arrays[f"{key}.{name}"], "cpu" if key == "step" else self.device)
+                    for key in ("exp_avg", "exp_avg_sq", "step")
+                }
+        best = {name: arrays[f"best.{name}"] for name in self.weights}
+        return _State(best, facts["epoch"], facts["metric"], facts["without_better"], facts["history"])
+
+
+@dataclass(slots=True)
+class _State:
+    best: dict[str, Float32Array]
+    epoch: int = 0
+    metric: float = -1.0
+    without_better: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def shapes_of(users: int, items: int, dimensions: int, text: int, profile: int) -> dict[str, tuple[int, ...]]:
+    """Every weight of stage 2, in the order in which they are drawn."""
+    shapes: dict[str, tuple[int, ...]] = {"users": (users, dimensions), "items": (items, dimensions)}
+    networks = {"interest": dimensions, "conformity": dimensions} | ({"profile": profile} if profile else {})
+    for name, inside in networks.items():
+        shapes[f"{name}.first.weight"], shapes[f"{name}.first.bias"] = (dimensions, inside), (dimensions,)
+        shapes[f"{name}.second.weight"], shapes[f"{name}.second.bias"] = (dimensions, dimensions), (dimensions,)
+    shapes["gate.weight"], shapes["gate.bias"] = (dimensions, dimensions), (dimensions,)
+    shapes["gate.asks"] = (dimensions,)
+    if text:
+        shapes["action.weight"], shapes["action.bias"] = (dimensions, text), (dimensions,)
+    return shapes

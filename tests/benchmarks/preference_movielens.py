@@ -1,0 +1,332 @@
+"""MovieLens-100k: the preference model beside LightGCN of PyTorch Geometric and of RecBole, and cold users.
+
+The one rule: every side sees the same likes, stops early on the same validation likes, and is judged by the same code
+on the same test likes; only what a user was seen to like in training is no candidate.
+
+    python tests/benchmarks/preference_movielens.py --seeds 5 --recbole PYTHON_OF_A_VENV_WITH_RECBOLE
+    python tests/benchmarks/preference_movielens.py --split cold
+    python tests/benchmarks/preference_movielens.py --data FOLDER --json
+
+| split | what is held out |
+| --- | --- |
+| usual | of each user 10% of the likes for validation and 10% for the test, at random |
+| intervened | 40% of all likes, drawn by one over the item's popularity as in DICE; a quarter goes back to training |
+| cold | all likes of every fifth user, who is known by age, gender and occupation alone |
+
+A like is a rating of at least `--least-rating`. Of what intervention drew, half is the test and a quarter the
+validation; there the preference model ranks by interest. Without `--data` the data are taken from the wheel of recbole
+1.2.1, which pip downloads into a cache folder; `--data` is a folder with `ml-100k.inter` and `ml-100k.user`, or any
+likes in RecBole's format with `--name`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentfw.statistics import bootstrap, paired_difference
+from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
+from agentfw_rewardmodels.preference.metrics import recall_and_ndcg, top
+
+COUNT = 20
+CACHE = Path.home() / ".cache" / "agentfw-benchmarks"
+USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
+INTERVENED = replace(USUAL, rank_by="interest")
+HERE = Path(__file__).parent
+
+Likes = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    train: Likes
+    validation: Likes
+    test: Likes
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    likes: Likes
+    profiles: dict[str, dict[str, str]]
+
+
+def folder(given: str | None) -> Path:
+    """Where the data are; downloaded once."""
+    if given is not None:
+        return Path(given)
+    found = CACHE / "recbole" / "dataset_example" / "ml-100k"
+    if not found.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", str(CACHE), "recbole==1.2.1"]
+        subprocess.run(command, check=True)
+        with zipfile.ZipFile(next(CACHE.glob("recbole-1.2.1-*.whl"))) as wheel:
+            wheel.extractall(CACHE, [name for name in wheel.namelist() if "/ml-100k/" in name])
+    return found
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    lines = path.read_text("utf-8").splitlines()
+    names = [name.partition(":")[0] for name in lines[0].split("\t")]
+    return [dict(zip(names, line.split("\t"), strict=True)) for line in lines[1:]]
+
+
+def load(where: Path, name: str, least: float) -> Data:
+    likes = [
+        (row["user_id"], row["item_id"])
+        for row in rows(where / f"{name}.inter")
+        if "rating" not in row or float(row["rating"]) >= least
+    ]
+    people = where / f"{name}.user"
+    profiles = {
+        row["user_id"]: {
+            "age": f"{int(float(row['age'])) // 10 * 10} to {int(float(row['age'])) // 10 * 10 + 9} years old",
+            "gender": "woman" if row["gender"] == "F" else "man",
+            "occupation": row["occupation"],
+        }
+        for row in (rows(people) if people.exists() else [])
+    }
+    return Data(list(dict.fromkeys(likes)), profiles)
+
+
+def usual(data: Data, seed: int) -> Split:
+    generator = np.random.default_rng([seed, 21])
+    by_user: dict[str, list[str]] = {}
+    for user, item in data.likes:
+        by_user.setdefault(user, []).append(item)
+    split = Split([], [], [])
+    for user, items in by_user.items():
+        order = [items[n] for n in generator.permutation(len(items))]
+        tenth = len(items) // 10
+        split.test.extend((user, item) for item in order[:tenth])
+        split.validation.extend((user, item) for item in order[tenth : 2 * tenth])
+        split.train.extend((user, item) for item in order[2 * tenth :])
+    return split
+
+
+def intervened(data: Data, seed: int) -> Split:
+    generator = np.random.default_rng([seed, 22])
+    counts: dict[str, int] = {}
+    for _, item in data.likes:
+        counts[item] = counts.get(item, 0) + 1
+    chance = np.array([1.0 / counts[item] for _, item in data.likes])
+    order = generator.choice(len(chance), len(chance) * 2 // 5, replace=False, p=chance / chance.sum())
+    drawn, fifth = [data.likes[n] for n in order], len(chance) // 5
+    rest = set(drawn)
+    train = [like for like in data.likes if like not in rest] + drawn[fifth + fifth // 2 :]
+    return Split(train, drawn[fifth : fifth + fifth // 2], drawn[:fifth])
+
+
+def judged(scores: Any, users: Sequence[str], items: Sequence[str], split: Split) -> dict[str, float]:
+    """Recall and NDCG of a matrix of scores."""
+    row, column = {user: n for n, user in enumerate(users)}, {item: n for n, item in enumerate(items)}
+    scores = np.array(scores, np.float32)
+    for user, item in split.train:
+        if user in row and item in column:
+            scores[row[user], column[item]] = -np.inf
+    relevant: dict[str, set[int]] = {}
+    for user, item in split.test:
+        if user in row and item in column:
+            relevant.setdefault(user, set()).add(column[item])
+    ranked = top(scores[[row[user] for user in relevant]], COUNT)
+    recall, ndcg = recall_and_ndcg(ranked, list(relevant.values()))
+    return {"recall": float(recall.mean()), "ndcg": float(ndcg.mean())}
+
+
+def ours(split: Split, seed: int, settings: PreferenceSettings) -> dict[str, float]:
+    model = PreferenceModel.fit(split.train, validation=split.validation, settings=replace(settings, seed=seed))
+    found = model.evaluate(split.test, count=COUNT)
+    return {"recall": found.recall, "ndcg": found.ndcg, "epochs": float(len(model.history))}
+
+
+def popularity(split: Split) -> dict[str, float]:
+    users, items = names(split)
+    counts = dict.fromkeys(items, 0)
+    for _, item in split.train:
+        counts[item] += 1
+    return judged(np.tile([counts[item] for item in items], (len(users), 1)), users, items, split)
+
+
+def names(split: Split) -> tuple[list[str], list[str]]:
+    return list(dict.fromkeys(user for user, _ in split.train)), list(dict.fromkeys(item for _, item in split.train))
+
+
+def geometric(split: Split, seed: int) -> dict[str, float]:
+    """PyTorch Geometric's LightGCN, trained until the validation likes are found no better."""
+    import torch
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+    from torch_geometric.nn.models import LightGCN
+
+    users, items = names(split)
+    row, column = {user: n for n, user in enumerate(users)}, {item: n for n, item in enumerate(items)}
+    likes = torch.tensor([(row[user], column[item]) for user, item in split.train]).T
+    seen = split.validation
+    held_out = Split(split.train, [], [(user, item) for user, item in seen if user in row and item in column])
+    count = len(users) + len(items)
+    both = torch.cat([likes + torch.tensor([[0], [len(users)]]), likes.flip(0) + torch.tensor([[len(users)], [0]])], 1)
+    # Its fast way of propagating: the same outputs as with `edge_index`, see preference_step.py.
+    edges, weights = gcn_norm(both, num_nodes=count, add_self_loops=False)
+    adjacency = torch.sparse_coo_tensor(edges, weights, (count, count)).coalesce().to_sparse_csr()
+    generator = torch.Generator().manual_seed(seed)
+    model = LightGCN(count, 64, 2)
+    with torch.no_grad():
+        model.embedding.weight.normal_(0, 0.1, generator=generator)
+    model.alpha = torch.full((3,), 1 / 3)
+    for conv in model.convs:
+        conv.normalize = False
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    liked = {(user, item) for user, item in zip(*likes.tolist(), strict=True)}
+
+    def scores() -> Any:
+        with torch.no_grad():
+            out = model.get_embedding(adjacency)
+            return (out[: len(users)] @ out[len(users) :].T).numpy()
+
+    best, result, without_better, epoch = -1.0, scores(), 0, 0
+    while without_better < 10 and epoch < 1000:
+        epoch += 1
+        order = torch.randperm(likes.shape[1], generator=generator)
+        other = torch.randint(len(items), (likes.shape[1],), generator=generator)
+        drawn_for = likes[0, order].tolist()
+        for _ in range(5):
+            wrong = [n for n, pair in enumerate(zip(drawn_for, other.tolist(), strict=True)) if pair in liked]
+            other[wrong] = torch.randint(len(items), (len(wrong),), generator=generator)
+        for part in range(0, len(order), 2048):
+            some = order[part : part + 2048]
+            out = model.get_embedding(adjacency)
+            user, item = out[likes[0, some]], out[likes[1, some] + len(users)]
+            unliked = out[other[part : part + 2048] + len(users)]
+            nodes = torch.cat([likes[0, some], likes[1, some] + len(users), other[part : part + 2048] + len(users)])
+            loss = model.recommendation_loss((user * item).sum(-1), (user * unliked).sum(-1), nodes, lambda_reg=1e-4)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if epoch % 5 == 0:
+            metric = judged(scores(), users, items, held_out)["ndcg"]
+            without_better += 1
+            if metric > best:
+                best, result, without_better = metric, scores(), 0
+    return {**judged(result, users, items, split), "epochs": float(epoch)}
+
+
+def recbole(split: Split, seed: int, python: str) -> dict[str, float]:
+    """RecBole's LightGCN, in its own interpreter, since it needs an old numpy."""
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "split.json").write_text(json.dumps([split.train, split.validation]))
+        command = [python, str(HERE / "recbole_lightgcn.py"), scratch, str(seed)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"RecBole failed:\n{done.stderr[-2000:]}")
+        facts = json.loads((Path(scratch) / "answer.json").read_text())
+        scores = np.load(Path(scratch) / "scores.npy", allow_pickle=False)
+    return {**judged(scores, facts["users"], facts["items"], split), "epochs": float(facts["epochs"])}
+
+
+def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[str, float]]:
+    """Held-out users, known by their profiles, beside the most popular items for everybody."""
+    users = sorted(data.profiles)
+    away = {users[n] for n in np.random.default_rng([seed, 23]).permutation(len(users))[: len(users) // 5]}
+    train = [like for like in data.likes if like[0] not in away]
+    items = {item for _, item in train}
+    test = [like for like in data.likes if like[0] in away and like[1] in items]
+    model = PreferenceModel.fit(train, profiles=data.profiles, settings=settings)
+    found = model.evaluate(test, count=COUNT)
+    order = sorted(items)
+    counts = dict.fromkeys(order, 0)
+    for _, item in train:
+        counts[item] += 1
+    people = sorted({user for user, _ in test})
+    everybody = np.tile([counts[item] for item in order], (len(people), 1))
+    return {
+        "preference model": {"recall": found.recall, "ndcg": found.ndcg, "epochs": float(len(model.history))},
+        "popularity": judged(everybody, people, order, Split([], [], test)),
+    }
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    data = load(folder(options.data), options.name, options.least_rating)
+    results: dict[str, Any] = {}
+    for name in [options.split] if options.split else ["usual", "intervened", "cold"]:
+        figures: dict[str, list[dict[str, float]]] = {}
+        for seed in range(options.seeds):
+            for side, found in sides(name, data, seed, options):
+                figures.setdefault(side, []).append(found)
+                print(f"{name}, seed {seed}, {side}: {found}", file=sys.stderr, flush=True)
+        results[name] = summary(figures)
+    return {"likes": len(data.likes), "seeds": options.seeds, "splits": results}
+
+
+def sides(name: str, data: Data, seed: int, options: argparse.Namespace) -> list[tuple[str, dict[str, float]]]:
+    if name == "cold":
+        return list(cold(data, seed, replace(USUAL, seed=seed, epochs=options.epochs)).items())
+    split, settings = (usual(data, seed), USUAL) if name == "usual" else (intervened(data, seed), INTERVENED)
+    settings = replace(settings, epochs=options.epochs)
+    work: dict[str, Callable[[], dict[str, float]]] = {
+        "preference model": lambda: ours(split, seed, settings),
+        "popularity": lambda: popularity(split),
+        "LightGCN, PyG": lambda: geometric(split, seed),
+    }
+    if options.recbole:
+        work["LightGCN, RecBole"] = lambda: recbole(split, seed, options.recbole)
+    found = []
+    for side, run in work.items():
+        began = time.process_time()
+        found.append((side, {**run(), "seconds": time.process_time() - began}))
+    return found
+
+
+def summary(figures: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
+    table = []
+    for side, values in figures.items():
+        row: dict[str, Any] = {"side": side, "values": values}
+        for metric in ("recall", "ndcg"):
+            interval = bootstrap([one[metric] for one in values])
+            row[metric] = {"mean": interval.estimate, "low": interval.low, "high": interval.high}
+            if side != "preference model":
+                mine = [one[metric] for one in figures["preference model"]]
+                gain = paired_difference(mine, [one[metric] for one in values])
+                bounds = {"mean": gain.difference.estimate, "low": gain.difference.low, "high": gain.difference.high}
+                row[f"{metric}_gain"] = {**bounds, "p_value": gain.p_value}
+        table.append(row)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", help="a folder with the data; without it they are downloaded")
+    parser.add_argument("--name", default="ml-100k", help="of the files in that folder")
+    parser.add_argument("--least-rating", type=float, default=4.0)
+    parser.add_argument("--split", choices=["usual", "intervened", "cold"], help="one alone; without it all")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=USUAL.epochs)
+    recbole_help = "the python of an environment with recbole 1.2.1; without it that side is left out"
+    parser.add_argument("--recbole", help=recbole_help)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = measure(options)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    for name, table in result["splits"].items():
+        print(f"{name}: {result['likes']:,} likes, {result['seeds']} seeds")
+        print(f"{'':<20}{'recall@20':>26}{'ndcg@20':>26}{'ndcg gained':>30}")
+        for row in table:
+            cells = [f"{row[m]['mean']:.4f} [{row[m]['low']:.4f}, {row[m]['high']:.4f}]" for m in ("recall", "ndcg")]
+            gain = row.get("ndcg_gain")
+            cells.append(f"{gain['mean']:+.4f} [{gain['low']:+.4f}, {gain['high']:+.4f}]" if gain else "")
+            print(f"{row['side']:<20}{cells[0]:>26}{cells[1]:>26}{cells[2]:>30}")
+    return result
+
+
+if __name__ == "__main__":
+    main()

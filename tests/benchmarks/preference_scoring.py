@@ -1,0 +1,106 @@
+"""What scoring costs: (user, action) pairs whose action embeddings are given, on one core, and the memory it takes.
+
+The one rule: the whole of scoring is timed: the nearest items of each action among all, its place in the collaborative
+space, both branches, and the standardised reward.
+
+    python tests/benchmarks/preference_scoring.py
+    python tests/benchmarks/preference_scoring.py --sizes 1000 2000 --pairs 100 --json
+
+A size is the number of users and of items. CPU seconds of one thread, so that other programs on the machine disturb
+little. Memory is what the scoring allocates beside the model, at its peak, and what the model's own arrays take.
+Required at 2,000 and more: under 50 milliseconds for 1,000 pairs; memory grows with users + items.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import json
+import statistics
+import time
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
+from agentfw_rewardmodels.preference.state import State
+from agentfw_rewardmodels.preference.training import shapes_of
+
+TEXT, DIMENSIONS, LIKES = 256, 64, 20
+
+
+def made(size: int, seed: int) -> PreferenceModel:
+    """A model with random weights: what they say costs nothing, how many there are does."""
+    generator = np.random.default_rng([seed, size])
+    shapes = shapes_of(size, size, DIMENSIONS, TEXT, 0)
+    weights = {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    texts = generator.normal(size=(size, TEXT)).astype(np.float32)
+    state = State(
+        settings=PreferenceSettings(dimensions=DIMENSIONS),
+        users=tuple(f"u{n}" for n in range(size)),
+        items=tuple(f"i{n}" for n in range(size)),
+        titles={},
+        view_names=(),
+        likes=np.stack([np.repeat(np.arange(size), LIKES), generator.integers(0, size, size * LIKES)]),
+        own_users=weights.pop("users"),
+        own_items=weights.pop("items"),
+        profile_places=np.zeros((size, DIMENSIONS), np.float32),
+        texts=texts / np.linalg.norm(texts, axis=1, keepdims=True),
+        weights=weights,
+        facts={},
+        history=(),
+    )
+    return PreferenceModel(state, None, ("vectors", ""))
+
+
+def measure(sizes: Sequence[int], pairs: int, repeats: int, seed: int) -> dict[str, Any]:
+    table = []
+    for size in sizes:
+        model = made(size, seed)
+        generator = np.random.default_rng([seed, 1])
+        users = [f"u{n}" for n in generator.integers(0, size, pairs)]
+        vectors = generator.normal(size=(pairs, TEXT)).astype(np.float32)
+        model.score_vectors(users, vectors)
+        seconds = []
+        for _ in range(repeats):
+            began = time.process_time()
+            model.score_vectors(users, vectors)
+            seconds.append(time.process_time() - began)
+        tracemalloc.start()
+        model.score_vectors(users, vectors)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        one = {"min": min(seconds), "median": statistics.median(seconds), "max": max(seconds)}
+        table.append({"size": size, **one, "megabytes": peak / 1e6})
+    return {"pairs": pairs, "repeats": repeats, "seed": seed, "sizes": table}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 5000, 10_000, 20_000])
+    parser.add_argument("--pairs", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = measure(options.sizes, options.pairs, options.repeats, options.seed)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    print(f"{options.pairs:,} pairs, {options.repeats} repetitions, one thread")
+    print(f"{'CPU milliseconds':<26}{'min':>9}{'median':>9}{'max':>9}{'megabytes':>11}")
+    for row in result["sizes"]:
+        low, median, high = (row[name] * 1000 for name in ("min", "median", "max"))
+        label = f"{row['size']:,} users and items"
+        print(f"{label:<26}{low:>9.1f}{median:>9.1f}{high:>9.1f}{row['megabytes']:>11.1f}")
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The preference model's benchmarks run, in a small size, so that none of them rots."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+HERE = Path(__file__).parent
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", HERE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_step_is_compared_with_pytorch_geometric(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch_geometric")
+    small = ["--users", "300", "--items", "300", "--likes", "9000", "--repeats", "1"]
+    result = load("preference_step").main([*small, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["rows"][0]["row"] == "edge_index"
+    assert result["ratios"]["edge_index / same objective"][1] > 1
+    load("preference_step").main(small)
+    assert "outputs and gradients are equal" in capsys.readouterr().out
+
+
+def test_the_causes_of_likes_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--users", "120", "--items", "100", "--likes", "12", "--seeds", "2", "--epochs", "10"]
+    result = load("preference_causes").main([*small, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    figures = {row["row"]: row["auc"]["mean"] for row in result["rows"]}
+    assert figures["the truth"] > 0.9
+    assert figures["branches"] > figures["without weighting"]
+
+
+def test_scoring_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("preference_scoring").main(["--sizes", "200", "400", "--pairs", "50", "--repeats", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    # A thousand times what it takes: a machine under load is no reason to fail here, a quadratic loop is.
+    assert all(0 < row["min"] < 5 for row in result["sizes"])
+
+
+def test_films_are_compared_on_every_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch_geometric")
+    generator = np.random.default_rng(4)
+    ratings = {(user, 2 * int(n) + user % 2) for user in range(50) for n in generator.integers(0, 30, 25)}
+    lines = ["user_id:token\titem_id:token\trating:float", *(f"{user}\t{item}\t5" for user, item in sorted(ratings))]
+    (tmp_path / "tiny.inter").write_text("\n".join(lines))
+    people = [f"{user}\t{20 + user}\t{'FM'[user % 2]}\t{('judge', 'cook')[user % 2]}" for user in range(50)]
+    (tmp_path / "tiny.user").write_text(
+        "\n".join(["user_id:token\tage:token\tgender:token\toccupation:token", *people])
+    )
+    given = ["--data", str(tmp_path), "--name", "tiny", "--seeds", "1", "--epochs", "6"]
+
+    result = load("preference_movielens").main([*given, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    for split in ("usual", "intervened", "cold"):
+        sides = {row["side"]: row["recall"]["mean"] for row in result["splits"][split]}
+        assert sides["preference model"] > sides["popularity"]
+    assert {"usual", "intervened", "cold"} == set(result["splits"])

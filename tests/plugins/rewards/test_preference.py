@@ -1,0 +1,155 @@
+"""The preference model in runs: whose actions it likes, what it reads, and what it does with strangers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.episode import Call, Episode, Event, Task, Turn
+from agentfw.errors import AgentfwError, SettingsError, UsageError
+from agentfw.host import Host
+from agentfw.runs.run import Run
+from agentfw.runs.spec import parse_spec
+from agentfw.scores import Score
+from agentfw.testing import contract, fresh_host, made_by
+from agentfw.testing.checks import CheckFunction, run_check
+from agentfw.testing.samples import sample_episodes
+from agentfw_plugins.rewards.preference import Preference
+
+
+@pytest.fixture
+def host() -> Host:
+    return fresh_host(builtins=True, strict=False)
+
+
+def make(host: Host, town: Any, **settings: Any) -> Preference:
+    made = host.create("reward", "preference", {"model": str(town.model), **settings})
+    assert isinstance(made, Preference)
+    return made
+
+
+def book(place: str, user: str = "user-0", *, name: str = "book", refused: bool = False, **turn: Any) -> Episode:
+    call = Call(name, {"place": place}, "1.0")
+    events = [Event(1, "refused", name, {"id": "1.0"})] if refused else []
+    return Episode(Task(0, 7, user=user), turns=[Turn(0, 0, 1, calls=(call,), **turn)], events=events)
+
+
+def scores(model: Preference, *episodes: Episode) -> list[dict[str, Score]]:
+    """Of each episode its scores by component."""
+    return [{score.component: score for score in asyncio.run(_score(model, episode))} for episode in episodes]
+
+
+async def _score(model: Preference, episode: Episode) -> Any:
+    return await model.score([episode])
+
+
+MUSEUM, FOOTBALL = "the museum of clocks", "a football match of the school"
+
+
+def test_each_user_is_given_what_they_like(host: Host, town: Any) -> None:
+    model = make(host, town)
+    for user, liked, other in (("user-0", MUSEUM, FOOTBALL), ("user-1", FOOTBALL, MUSEUM)):
+        high, low = (found["preference"] for found in scores(model, book(liked, user), book(other, user)))
+        assert high.value > 0.6 > 0.4 > low.value
+        assert (high.track, high.counts) == ("personal", True)
+
+
+def test_what_it_is_made_of_is_seen_and_does_not_count(host: Host, town: Any) -> None:
+    (found,) = scores(make(host, town), book(MUSEUM))
+    assert {name for name, score in found.items() if score.counts} == {"preference"}
+    assert set(found) == {"preference", "preference_interest", "preference_conformity", "preference_unscored"}
+    assert found["preference_unscored"].value == 0.0
+
+
+def test_the_weights_of_the_two_branches_can_be_set(host: Host, town: Any) -> None:
+    episode = book(MUSEUM)
+    only, none = (make(host, town, interest_weight=weight, conformity_weight=0) for weight in (2, 0))
+    (one,), (other,) = scores(only, episode), scores(none, episode)
+    assert one["preference"].value > 0.7
+    assert other["preference"].value == 0.5
+    own = make(host, town).model.settings
+    (same,) = scores(
+        make(host, town, interest_weight=own.interest_weight, conformity_weight=own.conformity_weight), episode
+    )
+    assert same == scores(make(host, town), episode)[0]
+
+
+@pytest.mark.parametrize(
+    ("episode", "settings"),
+    [
+        (book(MUSEUM, refused=True), {}),
+        (book(MUSEUM, finish="interrupted"), {}),
+        (book(MUSEUM, name="look_up"), {"actions": ["book"]}),
+        (book(MUSEUM, text="  "), {"text": "said"}),
+        (book(MUSEUM, "a stranger"), {}),
+        (Episode(Task(0, 7, user="user-0")), {}),
+    ],
+    ids=["refused", "broken off", "another action", "said nothing", "a stranger", "did nothing"],
+)
+def test_what_cannot_be_scored_gets_the_middle_and_says_so(
+    host: Host, town: Any, episode: Episode, settings: dict[str, Any]
+) -> None:
+    (found,) = scores(make(host, town, **settings), episode)
+    assert {name: score.value for name, score in found.items()} == {"preference": 0.5, "preference_unscored": 1.0}
+
+
+def test_an_agent_that_answers_in_words_is_scored_by_its_words(host: Host, town: Any) -> None:
+    words = book(FOOTBALL, text=f"Go and see {MUSEUM}.")
+    (said,), (done,) = scores(make(host, town, text="said"), words), scores(make(host, town), words)
+    assert said["preference"].value > 0.5 > done["preference"].value
+
+
+def test_a_newcomer_is_known_by_their_profile(host: Host, town: Any) -> None:
+    high, low = scores(make(host, town), book(MUSEUM, "newcomer"), book(FOOTBALL, "newcomer"))
+    assert high["preference_unscored"].value == 0.0
+    assert high["preference"].value > low["preference"].value
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({}, SettingsError, "reward.model: is required"),
+        ({"model": "nowhere"}, UsageError, "no preference model"),
+        ({"model": "nowhere", "interest_weight": -1}, SettingsError, "interest_weight"),
+        ({"modle": "x"}, SettingsError, 'did you mean "model"'),
+    ],
+)
+def test_what_is_wrong_is_told_at_once(
+    host: Host, settings: dict[str, Any], error: type[AgentfwError], words: str
+) -> None:
+    with pytest.raises(error, match=words) as caught:
+        host.create("reward", "preference", settings)
+    assert caught.value.mend
+
+
+@pytest.mark.parametrize("check", contract("reward"), ids=lambda check: check.__name__)
+def test_it_keeps_the_promises_of_a_reward_model(host: Host, town: Any, check: CheckFunction) -> None:
+    for user in ("user-0", "nobody"):
+        episodes = sample_episodes()
+        for episode in episodes:
+            object.__setattr__(episode.task, "user", user)
+        factory = made_by(host, "reward", "preference", {"model": str(town.model)})
+        result = run_check(check, factory, episodes=episodes, time_limit=60)
+        assert result.passed, result.detail
+
+
+def test_a_run_can_be_paid_by_it_and_by_a_judge(host: Host, town: Any, tmp_path: Path) -> None:
+    judge = {"name": "scripted", "settings": {"replies": ['{"scores": {"1": 0.8}}']}}
+    spec = {
+        "environment": "inbox",
+        "policy": "scripted",
+        "episodes": 1,
+        "max_turns": 4,
+        "rewards": [
+            {"name": "rubric", "weight": 0.7, "settings": {"policy": judge}},
+            {"name": "preference", "weight": 0.3, "settings": {"model": str(town.model)}},
+        ],
+    }
+    run = Run.create(parse_spec(spec), host, tmp_path)
+    asyncio.run(run.execute())
+    (record,) = run.folder.metrics()
+    assert record["outcome"]["preference_unscored"] == 1.0  # nobody knows the inbox's user
+    assert record["reward"] == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)

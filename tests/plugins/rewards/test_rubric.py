@@ -1,0 +1,272 @@
+"""The rubric judge in whole runs: a program as the judge, a model server as the judge, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.agent import Moment
+from agentfw.episode import Call, Episode, Message, Task
+from agentfw.errors import AgentfwError, EndpointError, SettingsError, UnknownNameError, UsageError
+from agentfw.host import Host
+from agentfw.runs.folder import RunFolder
+from agentfw.runs.run import Run
+from agentfw.runs.spec import parse_spec
+from agentfw.testing import fresh_host
+from agentfw_plugins.rewards.rubric import Rubric
+
+QUESTIONS: list[str] = []
+"""What the judges below were asked, in the process of the test."""
+
+
+def attempts(question: str) -> dict[int, str]:
+    found = re.findall(r'<attempt-(\w+) id="(\d+)">\n(.*?)\n</attempt-\1>', question, re.S)
+    return {int(number): text for _, number, text in found}
+
+
+def marks(question: str) -> str:
+    """The earlier the inbox's agent writes, the better."""
+    rows = [
+        {"id": number, "why": "so much was written", "score": min(1.0, text.count("write") / 100)}
+        for number, text in attempts(question).items()
+    ]
+    return json.dumps({"scores": rows})
+
+
+def diligence(moment: Moment) -> Iterable[str]:
+    (question,) = moment.observations
+    QUESTIONS.append(question.text)
+    return [marks(question.text)]
+
+
+def nonsense(moment: Moment) -> Iterable[str]:
+    return ["They all have their charm."]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    QUESTIONS.clear()
+
+
+@pytest.fixture
+def host() -> Host:
+    return fresh_host(builtins=True, strict=False)
+
+
+def judge(rule: Callable[[Moment], Iterable[str]], **settings: Any) -> dict[str, Any]:
+    policy = {"name": "scripted", "settings": {"rule": f"{__name__}:{rule.__name__}"}}
+    return {"name": "rubric", "settings": {"policy": policy, **settings}}
+
+
+def prepare(host: Host, root: Path, reward: object, **values: Any) -> Run:
+    spec = {"environment": "inbox", "policy": "random", "episodes": 2, "samples": 3, "max_turns": 6}
+    spec |= {"rewards": [reward], **values}
+    return Run.create(parse_spec(spec), host, root)
+
+
+def rewards(folder: RunFolder) -> list[float]:
+    return [record["reward"] for record in folder.metrics()]
+
+
+def test_a_program_judges_the_groups_of_a_run(host: Host, tmp_path: Path) -> None:
+    run = prepare(host, tmp_path, judge(diligence, rules=["Writing counts."]))
+    summary = asyncio.run(run.execute())
+
+    assert len(QUESTIONS) == 2  # one for each group
+    found = rewards(run.folder)
+    assert len(set(found[:3])) > 1
+    assert all(0 <= reward <= 1 for reward in found)
+    for episode, reward in zip(run.folder.episodes(), found, strict=True):
+        said = [json.dumps([call.name for call in message.calls]) for message in episode.messages]
+        assert bool(reward) == ("write" in "".join(said))
+    assert summary.figures["rubric_failed"].estimate == 0.0
+    assert (run.folder.path / "judgements.db").is_file()
+
+
+def test_a_judge_that_answers_nonsense_is_seen_in_the_figures_and_nothing_is_lost(host: Host, tmp_path: Path) -> None:
+    run = prepare(host, tmp_path, judge(nonsense))
+    summary = asyncio.run(run.execute())
+
+    assert rewards(run.folder) == [0.5] * 6
+    assert summary.figures["rubric_failed"].estimate == 1.0
+    assert [row[0] for record in run.folder.metrics() for row in record["scores"]] == ["rubric"] * 6
+
+
+def test_a_run_that_goes_on_asks_for_no_mark_twice(host: Host, tmp_path: Path) -> None:
+    run = prepare(host, tmp_path, judge(diligence))
+    asyncio.run(run.execute())
+    before = run.folder.metrics()
+    # As if it had been killed when the marks were there and the figures weren't written yet.
+    (run.folder.path / "metrics.jsonl").write_text("")
+    (run.folder.path / "summary.json").unlink()
+    asked = len(QUESTIONS)
+
+    again = Run.open(RunFolder.open(run.folder.path), host)
+    asyncio.run(again.execute())
+
+    assert len(QUESTIONS) == asked
+    assert again.folder.metrics() == before
+
+
+def test_a_cache_of_its_own_serves_many_runs(host: Host, tmp_path: Path) -> None:
+    for _ in range(2):
+        run = prepare(host, tmp_path, judge(diligence, cache=str(tmp_path / "marks.db")))
+        asyncio.run(run.execute())
+        assert not (run.folder.path / "judgements.db").exists()
+    assert len(QUESTIONS) == 2
+
+
+def test_attempts_that_differ_in_the_ids_of_their_calls_are_one(host: Host) -> None:
+    def episode(sample: int) -> Episode:
+        call = Call("write", {}, f"call_{sample}")
+        said = [Message("user", "go"), Message("assistant", "", (call,)), Message("tool", "done", answers=call.id)]
+        return Episode(Task(0, 7, sample=sample), messages=said)
+
+    model = host.create("reward", "rubric", judge(diligence)["settings"])
+    assert isinstance(model, Rubric)
+    asyncio.run(model.score([episode(0), episode(1)]))
+    (question,) = QUESTIONS
+    assert len(attempts(question)) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"policy": "scriptd"}, UnknownNameError, 'did you mean "scripted"'),
+        ({"policy": {"name": "scripted", "settings": {"tokns": 1}}}, SettingsError, "reward.rubric.policy.tokns"),
+        ({"rules_file": "nowhere.txt"}, SettingsError, "nowhere.txt can't be read"),
+        ({"rules_file": "empty.txt"}, SettingsError, "holds no rule"),
+        ({"track": "hers"}, SettingsError, "track"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_played(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, error: type[AgentfwError], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").write_text("\n \n\n")
+    with pytest.raises(error, match=words):
+        prepare(host, tmp_path / "runs", {"name": "rubric", "settings": settings})
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_that_cannot_be_the_cache_is_told_before_anything_is_played(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear Ana " * 300)
+    run = prepare(host, tmp_path, judge(diligence, cache=str(tmp_path / "letter.txt")))
+    with pytest.raises(UsageError, match="no file of judgements"):
+        asyncio.run(run.execute())
+    assert not run.folder.metrics()
+    assert QUESTIONS == []
+
+
+# -- a model server as the judge -------------------------------------------------------------------------------------
+
+Answer = Callable[[list[dict[str, Any]]], tuple[int, str]]
+"""The messages of a request in, the status and the text of the answer out."""
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    answer: Answer
+    bodies: list[dict[str, Any]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.bodies.append(body)
+        status, text = self.server.answer(body["messages"])
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        data = json.dumps({"choices": [choice]} if status == 200 else {"error": {"message": text}}).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *arguments: Any) -> None: ...
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    listener = Server(("127.0.0.1", 0), Handler)
+    listener.bodies = []
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield listener
+    finally:
+        listener.shutdown()
+        thread.join()
+        listener.server_close()
+
+
+def served(server: Server, **settings: Any) -> dict[str, Any]:
+    own = {"base_url": f"http://127.0.0.1:{server.server_port}/v1", "model": "judge", "retries": 0, "deadline": 20}
+    return {"name": "rubric", "settings": {"policy": {"name": "openai", "settings": own}, **settings}}
+
+
+def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: Path, server: Server) -> None:
+    (tmp_path / "rules.txt").write_text("Handling a mail\nin time counts.\n\nWriting counts, too.\n")
+
+    def answer(messages: list[dict[str, Any]]) -> tuple[int, str]:
+        if len(messages) == 2:
+            return 200, '<think>hm</think> {"scores": [{"id": 1, "score": 11}]}'
+        return 200, marks(messages[1]["content"])
+
+    server.answer = answer
+    run = prepare(host, tmp_path, served(server, rules_file=str(tmp_path / "rules.txt")))
+    summary = asyncio.run(run.execute())
+
+    assert summary.figures["rubric_failed"].estimate == 0.0
+    assert len(set(rewards(run.folder)[:3])) > 1
+    assert len(server.bodies) == 4
+    system = server.bodies[0]["messages"][0]["content"]
+    assert "Handling a mail in time counts." in system
+    assert "Writing counts, too." in system
+    assert server.bodies[0]["temperature"] == 0
+
+
+def test_a_group_that_the_server_refuses_is_a_failure_and_the_run_goes_on(
+    host: Host, tmp_path: Path, server: Server
+) -> None:
+    def answer(messages: list[dict[str, Any]]) -> tuple[int, str]:
+        if len(server.bodies) == 2:
+            return 400, "this model's maximum context length is 4096 tokens"
+        return 200, marks(messages[1]["content"])
+
+    server.answer = answer
+    run = prepare(host, tmp_path, served(server, parallel=1), episodes=3, concurrency=1)
+    summary = asyncio.run(run.execute())
+
+    failed = [record["outcome"]["rubric_failed"] for record in run.folder.metrics()]
+    assert sorted(failed) == [0.0] * 6 + [1.0] * 3
+    assert [reward for reward, one in zip(rewards(run.folder), failed, strict=True) if one] == [0.5] * 3
+    assert summary.episodes == 9
+
+
+@pytest.mark.parametrize("status", [400, 401, 503])
+def test_a_judge_that_never_answers_stops_the_run_which_goes_on_when_it_does(
+    host: Host, tmp_path: Path, server: Server, status: int
+) -> None:
+    server.answer = lambda messages: (status, "no temperature, please")
+    run = prepare(host, tmp_path, served(server))
+    with pytest.raises(EndpointError, match="no temperature"):
+        asyncio.run(run.execute())
+    played = len(list(run.folder.episodes()))
+    assert played >= 3
+
+    server.answer = lambda messages: (200, marks(messages[1]["content"]))
+    again = Run.open(RunFolder.open(run.folder.path), host)
+    summary = asyncio.run(again.execute())
+
+    assert summary.episodes == 6
+    assert summary.figures["rubric_failed"].estimate == 0.0
