@@ -28,6 +28,7 @@ from .tiny_lessons import Lesson, make_tokenizer, play
 
 __all__ = ["main"]
 
+PAD = 3
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -47,7 +48,7 @@ CONFIG = {
     "initializer_range": 0.02,
     "bos_token_id": None,
     "eos_token_id": 0,
-    "pad_token_id": 3,
+    "pad_token_id": PAD,
     "dtype": "float32",
 }
 TOKENIZER = {
@@ -112,7 +113,7 @@ def train(folder: Path, lessons: Sequence[Lesson], steps: int, rate: float, seed
             group["lr"] = rate * min(1.0, (step + 1) / 100) * (0.05 + 0.475 * (1 + math.cos(math.pi * step / steps)))
         some = [rows[place] for place in places]
         longest = max(len(prompt) + len(answer) for prompt, answer in some)
-        ids = torch.full((len(some), longest), int(CONFIG["pad_token_id"] or 0))
+        ids = torch.full((len(some), longest), PAD)
         said = torch.zeros((len(some), longest), dtype=torch.bool)
         for number, (prompt, answer) in enumerate(some):
             ids[number, : len(prompt) + len(answer)] = torch.tensor([*prompt, *answer])

@@ -139,7 +139,7 @@ class NumpyLlama:
         count = len(ids)
         hidden: Floats = self._embedding[list(ids)]
         cosine, sine = self._cosine[:count, None], self._sine[:count, None]
-        later = np.triu(np.full((count, count), -np.inf, np.float32), 1)
+        later: Floats = np.triu(np.full((count, count), -np.inf, np.float32), 1)
         group = self.heads // self.key_heads
         for number, layer in enumerate(self._layers):
             projected = self._normed(hidden, layer.before_attention) @ layer.into
@@ -256,7 +256,8 @@ def _frequencies(config: Mapping[str, Any], width: int) -> Floats:
 def _turned(vectors: Floats, cosine: Floats, sine: Floats) -> Floats:
     """Rotary positions."""
     first, second = np.split(vectors, 2, -1)
-    turned: Floats = vectors * cosine + np.concatenate([-second, first], -1) * sine
+    crossed: Floats = np.concatenate([-second, first], -1)
+    turned: Floats = vectors * cosine + crossed * sine
     return turned
 
 
