@@ -148,9 +148,9 @@ class NumpyLlama:
             keys = turned[:, self.heads :].transpose(1, 0, 2)
             values = projected[:, self.heads + self.key_heads :].transpose(1, 0, 2)
             row.keys[number, :, :count], row.values[number, :, :count] = keys, values
-            queries = (turned[:, : self.heads] * self._scale).transpose(1, 0, 2)
-            scores = queries @ np.repeat(keys, group, 0).transpose(0, 2, 1) + later
-            attended = _softmax(scores) @ np.repeat(values, group, 0)
+            queries: Floats = (turned[:, : self.heads] * self._scale).transpose(1, 0, 2)
+            scores: Floats = queries @ keys.repeat(group, 0).transpose(0, 2, 1) + later
+            attended: Floats = _softmax(scores) @ values.repeat(group, 0)
             hidden = hidden + attended.transpose(1, 0, 2).reshape(count, -1) @ layer.out
             hidden = hidden + self._fed(hidden, layer, np.matmul)
         row.length = count
