@@ -53,7 +53,7 @@ CONFIG = {
 }
 TOKENIZER = {
     "tokenizer_class": "PreTrainedTokenizerFast",
-    "agentfw_reads": "last_exchange",
+    "agentfw_reads": "last_message",
     "eos_token": END,
     "pad_token": "<|pad|>",
     "model_max_length": 2048,

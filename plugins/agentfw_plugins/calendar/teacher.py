@@ -1,7 +1,7 @@
 """The policy `teacher`: what `tiny` was taught by, a program that thinks aloud and keeps what it learns in the hub.
 
-The one rule: it has no memory but the hub. Everything it knows of the user it reads from the conversation, the entries
-of the hub and its own last answer, as a language model would; so its answers show how to use the hub.
+The one rule: it has no memory but the hub. All it knows of the user stands in the message that it answers: the
+entries of the hub, the feedback and the events. So its answers show how to use the hub.
 
     agentfw run calendar --policy teacher --memory strategyhub --set memory.strategyhub.show=true
 
@@ -10,8 +10,8 @@ direction; where the decision was wrong at least ten, and six more than before. 
 users. A rule that moves what speaks for the kept event and against the best other errs less (by 0.01 to 0.02), and took
 the small model longer to learn than there was time.
 
-What it expects of a role before the first feedback is the mean of what the same rule, expecting nothing, had learned of
-the training users in that role by the end of their year: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
+What it expects of a role before the first feedback are the weights that best explain what training users in that role
+chose: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
 """
 
 from __future__ import annotations

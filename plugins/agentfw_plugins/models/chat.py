@@ -24,7 +24,7 @@ from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.policy import Generation
 
 from .conversation import conversation, function
-from .exchange import last_exchange, reads_last_exchange
+from .last_message import last_message, reads_last_message
 from .pieces import pieces
 
 __all__ = ["Chat"]
@@ -43,7 +43,7 @@ class Chat:
             raise MissingExtraError("a tokenizer in this process", "train", module=error.name or "") from None
 
         self.folder = folder
-        self._forgets = reads_last_exchange(folder)
+        self._forgets = reads_last_message(folder)
         self._template_errors = (TemplateError, TypeError)
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         if not self._tokenizer.chat_template:
@@ -72,7 +72,7 @@ class Chat:
         `before` is how the last answer among the messages was generated, out of all the messages before it.
         """
         if self._forgets:
-            return self._tokens(self._rendered(last_exchange(messages), ()))
+            return self._tokens(self._rendered(last_message(messages), ()))
         text = self._rendered(messages, actions)
         answered = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=0)
         if before is not None and before.prompt_ids and answered:

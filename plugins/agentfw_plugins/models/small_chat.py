@@ -14,7 +14,7 @@ from pathlib import Path
 from agentfw.episode import Message
 from agentfw.errors import SettingsError
 
-from .exchange import last_exchange, reads_last_exchange
+from .last_message import last_message, reads_last_message
 from .pieces import pieces
 
 __all__ = ["END", "ROLES", "SmallChat"]
@@ -25,12 +25,12 @@ ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
 
 
 class SmallChat:
-    """The tokenizer of a model that reads the last exchange."""
+    """The tokenizer of a model that reads the last message."""
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer
 
-        if not reads_last_exchange(folder):
+        if not reads_last_message(folder):
             raise SettingsError(
                 f"the policy tiny can't talk to the model in {folder}: its chat template is another",
                 mend="take --policy transformers for models other than those that `tiny` was made by",
@@ -44,7 +44,7 @@ class SmallChat:
     def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """What the model reads before it answers."""
         ids: list[int] = []
-        for message in last_exchange(messages):
+        for message in last_message(messages):
             ids += [self._control[ROLES[message.role]], *self._tokens(message.content), self._control[END]]
         return (*ids, self._control[ROLES["assistant"]])
 
