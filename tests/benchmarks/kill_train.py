@@ -202,8 +202,11 @@ def _model(folder: Path) -> Path:
     """A language model of random weights, made once for all trainings below a folder."""
     path = folder / "model"
     if not path.exists():
-        sys.path.insert(0, str(SITE))
-        models = importlib.import_module("agentfw_laboratory.models")
+        spec = importlib.util.spec_from_file_location("kill_train_models", SITE / "agentfw_laboratory" / "models.py")
+        assert spec is not None
+        assert spec.loader is not None
+        models = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(models)
         models.make_model(path)
     return path
 

@@ -91,7 +91,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
-    words = ("inbox", "--episodes", "12")
+    words = ("inbox", "--episodes", "6")
     expected = undisturbed(tmp_path / "undisturbed", *words)
     filler = disk / "filler"
     filler.write_bytes(bytes(800_000))

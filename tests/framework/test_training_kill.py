@@ -30,13 +30,19 @@ kill_train = _load()
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all trainings are: a language model is there once, for a record says where its model is."""
+    return tmp_path_factory.mktemp("together")
+
+
+@pytest.fixture(scope="module")
+def expected(together: Path) -> Any:
     """What is left of each case when nobody disturbs it, played once."""
     known: dict[str, Any] = {}
 
     def find(case: str) -> Any:
         if case not in known:
-            known[case] = kill_train.undisturbed(case, tmp_path_factory.mktemp("undisturbed") / "run")
+            known[case] = kill_train.undisturbed(case, together / f"undisturbed {case}")
         return known[case]
 
     return find
@@ -44,13 +50,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["bandit", "language model"])
-def test_kills_at_any_moment_change_nothing(case: str, expected: Any, tmp_path: Path) -> None:
+def test_kills_at_any_moment_change_nothing(case: str, expected: Any, together: Path) -> None:
     if case == "language model":
         for module in ("torch", "transformers", "peft"):
             pytest.importorskip(module)
     blows = kill_train.draw(random.Random(case), 2)
 
-    trial = kill_train.trial(case, tmp_path / "run", expected(case), blows)
+    trial = kill_train.trial(case, together / f"killed {case}", expected(case), blows)
 
     assert trial.differences == ()
 
