@@ -176,7 +176,8 @@ def geometric(split: Split, seed: int) -> dict[str, float]:
     both = torch.cat([likes + torch.tensor([[0], [len(users)]]), likes.flip(0) + torch.tensor([[len(users)], [0]])], 1)
     # Its fast way of propagating: the same outputs as with `edge_index`, see preference_step.py.
     edges, weights = gcn_norm(both, num_nodes=count, add_self_loops=False)
-    adjacency = torch.sparse_coo_tensor(edges, weights, (count, count)).coalesce().to_sparse_csr()
+    pairs = torch.sparse_coo_tensor(edges, weights, (count, count), check_invariants=True)
+    adjacency = pairs.coalesce().to_sparse_csr()
     generator = torch.Generator().manual_seed(seed)
     model = LightGCN(count, 64, 2)
     with torch.no_grad():
@@ -261,7 +262,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for seed in range(options.seeds):
             for side, found in sides(name, data, seed, options):
                 figures.setdefault(side, []).append(found)
-                print(f"{name}, seed {seed}, {side}: {found}", file=sys.stderr, flush=True)
         results[name] = summary(figures)
     return {"likes": len(data.likes), "seeds": options.seeds, "splits": results}
 
@@ -281,7 +281,9 @@ def sides(name: str, data: Data, seed: int, options: argparse.Namespace) -> list
     found = []
     for side, run in work.items():
         began = time.process_time()
-        found.append((side, {**run(), "seconds": time.process_time() - began}))
+        figures = {**run(), "seconds": time.process_time() - began}
+        print(f"{name}, seed {seed}, {side}: {figures}", file=sys.stderr, flush=True)
+        found.append((side, figures))
     return found
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .dataset import Pairs
 
-__all__ = ["Drawer", "Places"]
+__all__ = ["Drawer", "Places", "tensor"]
 
 Ints = NDArray[np.int64]
 TRIES = 10

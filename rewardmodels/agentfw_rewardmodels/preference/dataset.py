@@ -21,7 +21,7 @@ from agentfw_rewardmodels.errors import BadInputError
 from .encoders import Encoder, Float32Array
 from .tables import Interactions, Profiles, read_interactions
 
-__all__ = ["Dataset", "Pairs", "popularity"]
+__all__ = ["Dataset", "Pairs", "encoded_items", "encoded_views", "places_of", "popularity", "read_pairs"]
 
 Pairs = NDArray[np.int64]
 """(2, likes): places of users, places of items."""
@@ -112,7 +112,7 @@ def popularity(likes: Pairs, items: int, kind: str) -> Float32Array:
     counts = np.bincount(likes[1], minlength=items).astype(np.float32)
     if kind == "log":
         counts = np.log1p(counts)
-    return counts / np.maximum(counts.max(), 1e-12)
+    return np.asarray(counts / np.maximum(counts.max(), 1e-12), np.float32)
 
 
 def encoded_items(items: Sequence[str], texts: Mapping[str, str], encoder: Encoder | None) -> Float32Array:

@@ -38,9 +38,9 @@ def write_model(folder: Path, arrays: dict[str, Any], description: dict[str, Any
         digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
     name = f"arrays-{digest.hexdigest()}.safetensors"
     write_arrays(folder / name, arrays, {})
-    text = json.dumps({"format": FORMAT, "version": VERSION, "arrays": name, **description}, ensure_ascii=False)
+    text = json.dumps({"format": FORMAT, "version": VERSION, "arrays": name, **description})
     with _replacing(folder / DESCRIPTION) as new:
-        new.write_bytes(text.encode("utf-8", "surrogatepass"))
+        new.write_text(text, "ascii")
     for old in folder.glob("arrays-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ from typing import Any
 from .formulas import Weights, action, branch, fused, gate, normalised, place
 from .settings import PreferenceSettings
 
-__all__ = ["Batch", "Embeddings", "objective", "ranking"]
+__all__ = ["Batch", "Embeddings", "branches_of", "fused_of", "objective", "ranking"]
 
 
 @dataclass(frozen=True, slots=True)

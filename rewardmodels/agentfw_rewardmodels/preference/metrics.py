@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["auc", "recall_and_ndcg", "top"]
+__all__ = ["auc", "by_user", "recall_and_ndcg", "top"]
+
+
+def by_user(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[set[int]]]:
+    """The users of these pairs, sorted, and the items of each.
+
+    >>> by_user(np.array([[3, 1, 3], [0, 2, 5]]))
+    (array([1, 3]), [{2}, {0, 5}])
+    """
+    order = np.argsort(pairs[0], kind="stable")
+    users, starts = np.unique(pairs[0][order], return_index=True)
+    return users, [set(part.tolist()) for part in np.split(pairs[1][order], starts[1:])]
 
 
 def top(scores: NDArray[Any], count: int) -> NDArray[np.int64]:

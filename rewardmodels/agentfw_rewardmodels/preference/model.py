@@ -26,7 +26,7 @@ from . import files
 from .dataset import popularity, read_pairs
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from .formulas import normalised
-from .metrics import recall_and_ndcg, top
+from .metrics import by_user, recall_and_ndcg, top
 from .records import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore, Scores
 from .reports import ModelReport, UserReport
 from .scoring import Neighbours, Scorer, Stances, stances
@@ -41,6 +41,7 @@ By = Literal["fused", "interest", "conformity"]
 """What items are ranked by: what will be liked, what is liked for its own sake, or what everybody likes."""
 USERS_AT_ONCE = 512
 OWN_ITEMS = 5
+SCORED = ("score", "interest", "conformity", "interest_z", "conformity_z", "reward")
 _ARRAYS = ("likes", "own_users", "own_items", "profile_places", "texts")
 
 
@@ -51,11 +52,11 @@ class PreferenceModel:
         self._state, self._encoder, self._encoder_is = state, encoder, encoder_is
         self._places = {user: place for place, user in enumerate(state.users)}
         users, self._item_rows = state.embeddings()
-        self._stances = stances(users, dict(state.weights), state.settings)
+        self._stances = stances(users, state.weights, state.settings)
         self._known = (np.bincount(state.likes[0], minlength=len(state.users)) > 0) | (state.profile_places != 0).any(
             -1
         )
-        self._scorer = Scorer(self._item_rows, state.texts, dict(state.weights), state.settings)
+        self._scorer = Scorer(self._item_rows, state.texts, state.weights, state.settings)
         self._popularity = popularity(state.likes, len(state.items), state.settings.popularity)
         order = np.argsort(state.likes[0], kind="stable")
         self._starts = np.searchsorted(state.likes[0][order], np.arange(len(state.users) + 1))
@@ -184,17 +185,14 @@ class PreferenceModel:
             raise BadInputError(
                 "no like in the table is new and of a known user and item", mend="give likes that were held out"
             )
-        relevant: dict[int, set[int]] = {}
-        for user, item in pairs.T.tolist():
-            relevant.setdefault(user, set()).add(item)
-        users = list(relevant)
+        users, relevant = by_user(pairs)
         parts = []
         for begin in range(0, len(users), USERS_AT_ONCE):
             some = users[begin : begin + USERS_AT_ONCE]
             scores = self._ranking(self._stances.of(some), by)
             for row, user in zip(scores, some, strict=True):
                 row[self._liked[self._starts[user] : self._starts[user + 1]]] = -np.inf
-            parts.append(recall_and_ndcg(top(scores, count), [relevant[user] for user in some]))
+            parts.append(recall_and_ndcg(top(scores, count), relevant[begin : begin + USERS_AT_ONCE]))
         recall, ndcg = (np.concatenate(values) for values in zip(*parts, strict=True))
         return Evaluation(float(recall.mean()), float(ndcg.mean()), len(users), count)
 
@@ -281,10 +279,9 @@ class PreferenceModel:
             PreferenceScore(
                 user,
                 text,
-                *(float(getattr(scores, name)[n]) for name in Scores.__slots__[:5]),
-                float(scores.reward[n]),
-                float(stance.share[n]),
-                self._near_items(near, rows[n], stance.interest[n]),
+                **{name: float(getattr(scores, name)[n]) for name in SCORED},
+                interest_share=float(stance.share[n]),
+                nearest=self._near_items(near, rows[n], stance.interest[n]),
             )
             for n, (user, text) in enumerate(zip(users, texts, strict=True))
         ]
@@ -309,7 +306,7 @@ class PreferenceModel:
         if profile is not None and not all(len(self._likes_of(user)) for user in users):
             views = read_profile(profile)
             rows = self._state.merged_place(views, self._open())
-            one = stances(rows, dict(self._state.weights), self._state.settings)
+            one = stances(rows, self._state.weights, self._state.settings)
             return one.of(np.zeros(len(users), np.int64))
         for user in users:
             if user not in self._places or not self._known[self._places[user]]:

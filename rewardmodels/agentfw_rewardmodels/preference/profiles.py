@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .encoders import Float32Array
-from .formulas import attention, mlp, normalised
+from .formulas import Weights, attention, mlp, normalised
 from .settings import PreferenceSettings
 
 __all__ = ["merged", "present_views", "train_profiles"]
@@ -29,7 +29,7 @@ def present_views(views: Float32Array) -> Float32Array:
     return np.asarray((views != 0).any(-1), np.float32)
 
 
-def merged(views: Float32Array, weights: dict[str, Any]) -> Float32Array:
+def merged(views: Float32Array, weights: Weights) -> Float32Array:
     """One row a user; zeros for a user without a profile."""
     present = present_views(views)
     return np.asarray(attention(views, present, weights) * present.any(-1, keepdims=True), np.float32)

@@ -4,8 +4,8 @@ The one rule: the normalised adjacency is symmetric, so the backward pass of the
 again: one product a layer each way, nothing kept in between, and no gradient of the matrix.
 
     >>> graph = Adjacency.of(np.array([[0, 1], [0, 0]]), users=2, items=1)
-    >>> propagated(np.eye(3, dtype=np.float32), graph, layers=1).round(2).tolist()
-    [[0.5, 0.0, 0.35], [0.0, 0.5, 0.35], [0.35, 0.35, 0.5]]
+    >>> (propagated(np.eye(3, dtype=np.float32), graph, layers=1) * 100).astype(int).tolist()
+    [[50, 0, 35], [0, 50, 35], [35, 35, 50]]
 
 Nodes are users, then items. Training multiplies with torch's CSR (MKL on a CPU, cuSPARSE on CUDA); what is scored
 with comes from `propagated`, in numpy, so that a model can take in new interactions where there is no torch. For
@@ -129,10 +129,10 @@ def _sparse(graph: Adjacency, device: str) -> Any:
     # 32-bit places: MKL's own, which otherwise are converted at each product.
     starts, columns = torch.from_numpy(graph.starts).int(), torch.from_numpy(graph.columns).int()
     size = (graph.nodes, graph.nodes)
-    values = torch.from_numpy(graph.values)
+    parts = (part.to(device) for part in (starts, columns, torch.from_numpy(graph.values)))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
-        return torch.sparse_csr_tensor(starts, columns, values, size, device=device, check_invariants=False)
+        return torch.sparse_csr_tensor(*parts, size, check_invariants=False)
 
 
 def propagate(embeddings: Any, matrix: Matrix, layers: int) -> Any:
@@ -146,7 +146,7 @@ def _function() -> Any:
     if _FUNCTION is None:
         import torch
 
-        class Propagation(torch.autograd.Function):
+        class Propagation(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
             @staticmethod
             def forward(context: Any, embeddings: Any, matrix: Matrix, layers: int) -> Any:
                 context.matrix, context.layers = matrix, layers

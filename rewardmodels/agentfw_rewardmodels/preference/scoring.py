@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .encoders import Float32Array
-from .formulas import action, branch, fused, gate, normalised, softmax
+from .formulas import Weights, action, branch, fused, gate, normalised, softmax
 from .records import Scores
 from .settings import PreferenceSettings
 
-__all__ = ["Neighbours", "Scorer", "Stances"]
+__all__ = ["Neighbours", "Scorer", "Stances", "stances"]
 
 AT_ONCE = 4_000_000
 """Likenesses of texts held at a time (16 MB)."""
@@ -56,7 +56,7 @@ class Neighbours:
     weight: Float32Array
 
 
-def stances(users: Float32Array, weights: dict[str, Any], settings: PreferenceSettings) -> Stances:
+def stances(users: Float32Array, weights: Weights, settings: PreferenceSettings) -> Stances:
     """A switched-off branch is zero, and the other one is everything."""
     nothing = np.zeros_like(users)
     interest = branch(users, weights, "interest") if settings.branches != "conformity" else nothing
@@ -74,7 +74,7 @@ class Scorer:
     """Knows the items; is told the users as `Stances`."""
 
     def __init__(
-        self, items: Float32Array, texts: Float32Array, weights: dict[str, Any], settings: PreferenceSettings
+        self, items: Float32Array, texts: Float32Array, weights: Weights, settings: PreferenceSettings
     ) -> None:
         self._weights, self._settings = weights, settings
         self._texted = np.flatnonzero((texts != 0).any(-1)) if texts.size else np.zeros(0, np.int64)

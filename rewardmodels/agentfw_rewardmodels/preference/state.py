@@ -87,7 +87,7 @@ class State:
         return self._places([views], encoder)
 
     def _places(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
-        rows = merged(encoded_views(profiles, self.view_names, encoder), dict(self.weights))
+        rows = merged(encoded_views(profiles, self.view_names, encoder), self.weights)
         return np.asarray(place(rows, self.weights) * (rows != 0).any(-1, keepdims=True), np.float32)
 
     def _check_views(self, views: Mapping[str, str]) -> None:

@@ -23,11 +23,11 @@ from .dataset import Dataset, Pairs, popularity
 from .encoders import Float32Array
 from .formulas import normalised, place
 from .losses import Batch, Embeddings, branches_of, fused_of, objective
-from .metrics import recall_and_ndcg, top
-from .propagation import Adjacency, Matrix, propagate
+from .metrics import by_user, recall_and_ndcg, top
+from .propagation import Adjacency, Matrix, propagate, propagated
 from .settings import PreferenceSettings
 
-__all__ = ["Progress", "Trained", "Trainer", "device_of"]
+__all__ = ["Progress", "Trained", "Trainer", "device_of", "shapes_of"]
 
 START_SIZE = 0.1
 """Standard deviation of an embedding before training."""
@@ -182,8 +182,7 @@ class Trainer:
         """NDCG of the held-out likes, by the score that the model ranks by."""
         import torch
 
-        users = np.unique(validation[0])
-        relevant = [set(validation[1][validation[0] == user].tolist()) for user in users]
+        users, relevant = by_user(validation)
         values = []
         with torch.no_grad():
             embeddings = self._propagated()
@@ -206,8 +205,6 @@ class Trainer:
     def _propagated(self) -> Any:
         if self._matrix is not None:
             return propagate(self._before(), self._matrix, self.settings.layers)
-        from .propagation import propagated
-
         return tensor(propagated(self._before().cpu().numpy(), self.graph, self.settings.layers), self.device)
 
     def _copied(self) -> dict[str, Float32Array]:
