@@ -120,7 +120,11 @@ class Laboratory:
 
     def lines(self) -> int:
         """How many lines all journals have."""
-        return 0 if self.run is None else sum(file.read_bytes().count(b"\n") for file in self.run.rglob("*.jsonl"))
+        if self.run is None:
+            return 0
+        # Not below learner/: versions come and go there while it is looked at.
+        places = ("*.jsonl", "rollouts/*/*.jsonl", "evaluations/*/*.jsonl")
+        return sum(file.read_bytes().count(b"\n") for place in places for file in self.run.glob(place))
 
     def progress(self) -> str:
         """How far it is, in words."""
