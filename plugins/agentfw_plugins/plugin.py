@@ -355,9 +355,11 @@ _STYLES = {
 @hookimpl
 def agentfw_specs() -> list[NamedSpec]:
     specs = Path(__file__).parent / "specs"
-    year = "A year of calendar conflicts for each of ten users; the linear learner decides until a language model ships"
+    tiny = "A year of calendar conflicts for each of six users; the small language model decides, with its StrategyHub"
+    year = "A year of calendar conflicts for each of ten users; the linear learner decides"
     return [
-        NamedSpec("default", str(specs / "calendar.toml"), year),
+        NamedSpec("default", str(specs / "calendar_tiny.toml"), tiny),
+        NamedSpec("calendar-tiny", str(specs / "calendar_tiny.toml"), tiny),
         NamedSpec("calendar", str(specs / "calendar.toml"), year),
         *(
             NamedSpec(f"calendar-{name}", str(specs / f"calendar-{name}.toml"), words)
@@ -366,5 +368,10 @@ def agentfw_specs() -> list[NamedSpec]:
         NamedSpec("gymnasium", str(specs / "gymnasium.toml"), "CartPole, by chance"),
         NamedSpec("kitchen", str(specs / "kitchen.toml"), "Tutoring with cooking, by a simple rule"),
         NamedSpec("any", str(specs / "any.toml"), "Any other environment, by its own demonstration"),
+        NamedSpec(
+            "train-calendar",
+            str(specs / "train_calendar.toml"),
+            "agentfw train calendar: an early checkpoint of the small model, round by round",
+        ),
         NamedSpec("train-any", str(specs / "train_any.toml"), "agentfw train: the small model, by GRPO on an adapter"),
     ]

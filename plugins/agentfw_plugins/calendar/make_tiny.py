@@ -3,11 +3,11 @@
 The one rule: the same command makes the same folder, on one machine. What is measured of it is measured afterwards, on
 users that it has never seen: `python tests/benchmarks/tiny_policy.py`.
 
-    python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 4000
+    python -m agentfw_plugins.calendar.make_tiny FOLDER
     python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 1000 --from EARLIER    # go on from other weights
 
 It needs the extra `train` and two to three hours of two cores' time. Only the teacher's answers are learned, not what
-it was shown. `--steps` with a small number makes the early checkpoint that `agentfw train calendar` starts from.
+it was shown. `--steps` with a small number makes an early checkpoint, such as `agentfw train calendar` starts from.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,6 @@ TEMPLATE = (
     "{% for message in messages %}{{ '<|' + message.role + '|>' + message.content + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
-ROWS = 12
-"""Lessons in a step, of about the same length."""
 
 
 def write_folder(folder: Path, lessons: Sequence[Lesson]) -> None:
@@ -78,23 +77,40 @@ def write_folder(folder: Path, lessons: Sequence[Lesson]) -> None:
     (folder / "chat_template.jinja").write_text(TEMPLATE, "utf-8")
 
 
-def steps_of(lengths: Sequence[int], seed: int) -> Iterator[list[int]]:
+def steps_of(lengths: Sequence[int], count: int, seed: int) -> Iterator[list[int]]:
     """Which lessons come together, for ever: drawn anew each time round, of like length so that little is padded."""
     generator = np.random.default_rng(seed)
     while True:
         order = generator.permutation(len(lengths))
-        for first in range(0, len(order), ROWS * 40):
-            some = sorted(order[first : first + ROWS * 40], key=lambda place: lengths[place])
-            steps = [[int(place) for place in some[at : at + ROWS]] for at in range(0, len(some), ROWS)]
+        for first in range(0, len(order), count * 40):
+            some = sorted(order[first : first + count * 40], key=lambda place: lengths[place])
+            steps = [[int(place) for place in some[at : at + count]] for at in range(0, len(some), count)]
             generator.shuffle(steps)
             yield from steps
 
 
-def train(folder: Path, lessons: Sequence[Lesson], steps: int, rate: float, seed: int, start: Path | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How weights are trained."""
+
+    steps: int
+    rate: float
+    """Of AdamW at its highest."""
+    rows: int = 16
+    """Lessons in a step, of about the same length."""
+    muon: bool = True
+    """Whether matrices are trained by Muon, at ten times that rate."""
+    seed: int = 7
+
+
+def train(folder: Path, lessons: Sequence[Lesson], recipe: Recipe, start: Path | None = None) -> None:
+    """Write the weights into a folder that has all the rest."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    torch.manual_seed(seed)
+    from ..models.muon import Muon
+
+    torch.manual_seed(recipe.seed)
     chat = SmallChat(folder)
     rows = [(chat.prompt(messages), chat.answer(text)) for messages, text in lessons]
     options: dict[str, Any] = {"attn_implementation": "sdpa"}
@@ -103,14 +119,20 @@ def train(folder: Path, lessons: Sequence[Lesson], steps: int, rate: float, seed
         if start
         else LlamaForCausalLM(LlamaConfig.from_pretrained(folder, **options))
     )
-    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
-    others = [weight for weight in model.parameters() if weight.dim() == 1]
-    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98))
+    embedding = model.get_input_embeddings().weight
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1 and weight is not embedding]
+    vectors = [weight for weight in model.parameters() if weight.dim() == 1]
+    muon = Muon(matrices if recipe.muon else [])
+    by_adam = [embedding] if recipe.muon else [embedding, *matrices]
+    groups = [{"params": by_adam, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}]
+    adam = torch.optim.AdamW(groups, betas=(0.9, 0.98))
+    order = steps_of([len(prompt) + len(answer) for prompt, answer in rows], recipe.rows, recipe.seed)
     began, seen = time.monotonic(), []
-    for step, places in zip(range(steps), steps_of([len(p) + len(a) for p, a in rows], seed), strict=False):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * min(1.0, (step + 1) / 100) * (0.05 + 0.475 * (1 + math.cos(math.pi * step / steps)))
+    for step, places in zip(range(recipe.steps), order, strict=False):
+        falling = 0.05 + 0.475 * (1 + math.cos(math.pi * step / recipe.steps))
+        rate = recipe.rate * min(1.0, (step + 1) / 100) * falling
+        for group in adam.param_groups:
+            group["lr"] = rate
         some = [rows[place] for place in places]
         longest = max(len(prompt) + len(answer) for prompt, answer in some)
         ids = torch.full((len(some), longest), PAD)
@@ -122,10 +144,11 @@ def train(folder: Path, lessons: Sequence[Lesson], steps: int, rate: float, seed
         wanted = ids[:, 1:][said[:, :-1]]
         logits = hidden @ model.lm_head.weight.T
         loss = torch.nn.functional.cross_entropy(logits, wanted)
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        adam.step()
+        muon.step(10 * rate)
         seen.append((loss.item(), (logits.argmax(-1) == wanted).float().mean().item()))
         if (step + 1) % 100 == 0:
             means = np.mean(seen[-100:], 0)
@@ -147,9 +170,11 @@ def save(model: Any, path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the model goes; made anew")
-    parser.add_argument("--steps", type=int, default=4000, help="steps of training, of 12 lessons each")
-    parser.add_argument("--years", type=int, default=600, help="years of training users that the teacher keeps")
-    parser.add_argument("--rate", type=float, default=3e-3, help="learning rate at its highest")
+    parser.add_argument("--steps", type=int, default=12000, help="steps of training, of 16 lessons each")
+    parser.add_argument("--years", type=int, default=1000, help="years of training users that the teacher keeps")
+    parser.add_argument(
+        "--rate", type=float, default=1e-3, help="learning rate at its highest; of matrices ten times that"
+    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--from", dest="start", type=Path, help="a folder whose weights and tokenizer to start from")
     given = parser.parse_args()
@@ -161,7 +186,7 @@ def main() -> int:
             (given.folder / name).write_bytes((given.start / name).read_bytes())
     else:
         write_folder(given.folder, lessons[:20000:2])
-    train(given.folder, lessons, given.steps, given.rate, given.seed, given.start)
+    train(given.folder, lessons, Recipe(given.steps, given.rate, seed=given.seed), given.start)
     return 0
 
 

@@ -4,7 +4,7 @@ The one rule: everything that decides is written down. The weights stand in the 
 events, and what changes is said before it is changed; so the next answer follows from what can be read, and a small
 model can learn it step by step.
 
-    named: client attends +12
+    named: client attends for, wrong: +6 to +12
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +15, ...", ...]}}</tool_call>
     A: due today +15 15, just the two of us -3 12; A 12
     B: 0; A 12
@@ -91,9 +91,10 @@ def write_valued(valued: Sequence[Valued], weights: Mapping[str, int]) -> list[s
     return lines
 
 
-def write_named(name: str, weight: int) -> str:
-    """What the user named, and what it weighs from now on."""
-    return f"named: {LABELS[name]} {weight:+d}"
+def write_named(name: str, valued: bool, wrong: bool, had: int, weighs: int) -> str:
+    """What the user named, on which side, whether the decision was right; what it weighed and will weigh."""
+    side, verdict = "for" if valued else "against", "wrong" if wrong else "right"
+    return f"named: {LABELS[name]} {side}, {verdict}: {had:+d} to {weighs:+d}"
 
 
 def write_call(name: str, arguments: Mapping[str, object]) -> str:

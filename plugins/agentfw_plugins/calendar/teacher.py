@@ -41,7 +41,7 @@ from .scratchpad import (
     write_weights,
 )
 
-__all__ = ["ROLES_FILE", "TeacherPolicy", "TeacherSettings", "expected_of", "learn"]
+__all__ = ["ROLES_FILE", "TeacherPolicy", "TeacherSettings", "expected_of", "learned"]
 
 ROLES_FILE = Path(__file__).parent / "teacher_roles.json"
 _RIGHT, _WRONG, _MORE, _MOST = 8, 10, 6, 40
@@ -74,26 +74,26 @@ def _answer(messages: Sequence[Message], moment: Moment, expected: Callable[[str
             weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
             said = [_update(weights)]
     for feedback in moment.of("feedback"):
-        named = learn(weights, feedback)
-        if named is not None:
-            weights[named[0]] = named[1]
-            said = [write_named(*named), _update(weights)]
+        said = learned(weights, feedback)
     for conflict in moment.of("conflict"):
         valued = [value(event["letter"], terms(event), weights) for event in conflict.data["events"]]
         said += [*write_valued(valued, weights), write_decision(valued, weights)]
     return said
 
 
-def learn(weights: Mapping[str, int], feedback: Observation) -> tuple[str, int] | None:
-    """What the user named and what it weighs from now on; nothing where that is what it weighed before."""
+def learned(weights: dict[str, int], feedback: Observation) -> list[str]:
+    """What the user named and what it weighs from now on, noted in `weights`; a call only where it weighs more."""
     because = feedback.data["because"]
-    if because["principle"] not in NAMES:
-        return None
-    sign = 1 if because["valued"] else -1
-    had = sign * weights.get(because["principle"], 0)
+    name, valued = because["principle"], because["valued"]
+    if name not in NAMES:
+        return []
     wrong = feedback.data["accepted"] != feedback.data["chosen"]
-    weighs = min(max(_WRONG, had + _MORE) if wrong else max(_RIGHT, had), _MOST)
-    return (because["principle"], sign * weighs) if weighs > had else None
+    sign, had = (1 if valued else -1), weights.get(name, 0)
+    felt = sign * had
+    weighs = sign * max(felt, min(max(_WRONG, felt + _MORE) if wrong else _RIGHT, _MOST))
+    weights[name] = weighs
+    named = write_named(name, valued, wrong, had, weighs)
+    return [named, _update(weights)] if weighs != had else [named]
 
 
 def _update(weights: Mapping[str, int]) -> str:

@@ -3,12 +3,16 @@
 The one rule: lessons are whole turns of real episodes, prompt and answer as a run shows and records them; nobody but
 training users is in them.
 
-    lessons = play("train", 600, processes=2)     # each: (messages, answer)
+    lessons = play("train", 1000, processes=2)     # each: (messages, answer)
+
+In three years of five somebody meddles with the hub: now and then weights are changed, or all drawn anew. A model that
+has only seen the teacher's own hubs knows few of the numbers that its own mistakes would put there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -16,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from agentfw import Engagement, EventDriven, PolicyAgent, Task
 from agentfw.episode import Message
+from agentfw.memory import Query, Recollection
 
 from ..memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from .environment import CalendarConflicts
-from .scratchpad import LABELS
+from .scratchpad import LABELS, NAMES, read_weights, write_weights
 from .teacher import TeacherPolicy
 
 if TYPE_CHECKING:
@@ -53,11 +58,33 @@ def play(split: str, years: int, processes: int) -> Iterator[list[Lesson]]:
 def _year(split: str, index: int) -> list[Lesson]:
     environment = CalendarConflicts()
     users = environment.settings.dataset().users(split)
-    memory = StrategyHubMemory(StrategyHubSettings(show=True))
-    agent = PolicyAgent(TeacherPolicy(), memories=[memory], window=2, recall=memory.settings.capacity)
     task = Task(index, seed=index, user=users[index % len(users)], split=split)
+    settings = StrategyHubSettings(show=True)
+    memory = _MeddledHub(settings, index) if index % 5 < 3 else StrategyHubMemory(settings)
+    agent = PolicyAgent(TeacherPolicy(), memories=[memory], window=2, recall=memory.settings.capacity)
     episode = asyncio.run(Engagement(environment, agent, EventDriven()).run(task))
     return [([episode.messages[place] for place in turn.shown], turn.text) for turn in episode.turns]
+
+
+class _MeddledHub(StrategyHubMemory):
+    """A hub that somebody meddles with, before one turn in five."""
+
+    def __init__(self, settings: StrategyHubSettings, seed: int) -> None:
+        super().__init__(settings)
+        self._draw = random.Random(f"meddled hub {seed}")
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        hub, draw = self.hub(query.task), self._draw
+        if hub.list() and draw.random() < 0.2:
+            weights = read_weights(hub.list())
+            if draw.random() < 0.6:
+                for name in draw.sample(NAMES, draw.randint(1, 6)):
+                    weights[name] += draw.randint(-9, 9)
+            else:
+                spread = draw.choice((4, 8, 14))
+                weights = {name: round(draw.gauss(0, spread)) for name in NAMES}
+            hub.update(write_weights({name: max(-40, min(40, weight)) for name, weight in weights.items()}))
+        return await super().recall(query)
 
 
 def make_tokenizer(lessons: Sequence[Lesson], controls: Sequence[str], size: int = 3072) -> Tokenizer:
@@ -81,6 +108,8 @@ def make_tokenizer(lessons: Sequence[Lesson], controls: Sequence[str], size: int
     )
     tokenizer.train_from_iterator(_corpus(lessons), trainer)
     whole = [*_CALLS, *(f" {label}" for label in LABELS.values())]
+    # With its comma a principle is one token too: whether another term comes, and which, is then one question.
+    whole += [f", {label}" for label in LABELS.values()]
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in whole])
     return tokenizer
 

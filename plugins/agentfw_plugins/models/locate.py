@@ -16,7 +16,7 @@ from agentfw.errors import SettingsError
 
 __all__ = ["locate"]
 
-_SHIPPED = {"tiny": Path(__file__).parent / "tiny"}
+_SHIPPED = {"tiny": Path(__file__).parent / "tiny", "tiny-early": Path(__file__).parent / "tiny_early"}
 _REQUIRED = ("config.json", "tokenizer.json")
 
 

@@ -159,12 +159,13 @@ class NumpyLlama:
     # -- parts of a layer ----------------------------------------------------------------------------------------------
 
     def _normed(self, hidden: Floats, weight: Floats) -> Floats:
-        spread = np.sqrt(np.mean(hidden * hidden, -1, keepdims=True) + self._epsilon)
-        normed: Floats = hidden / spread * weight
+        spread = np.add.reduce(hidden * hidden, -1, keepdims=True) / np.float32(hidden.shape[-1])
+        normed: Floats = hidden / np.sqrt(spread + self._epsilon) * weight
         return normed
 
     def _fed(self, hidden: Floats, layer: _Layer, product: Any) -> Floats:
-        gate, up = np.split(product(self._normed(hidden, layer.before_feed), layer.up), 2, -1)
+        both = product(self._normed(hidden, layer.before_feed), layer.up)
+        gate, up = both[:, : len(layer.down)], both[:, len(layer.down) :]
         fed: Floats = product(gate / (1 + np.exp(-gate)) * up, layer.down)
         return fed
 
@@ -255,16 +256,22 @@ def _frequencies(config: Mapping[str, Any], width: int) -> Floats:
 
 def _turned(vectors: Floats, cosine: Floats, sine: Floats) -> Floats:
     """Rotary positions."""
-    first, second = np.split(vectors, 2, -1)
-    crossed: Floats = np.concatenate([-second, first], -1)
-    turned: Floats = vectors * cosine + crossed * sine
+    half = vectors.shape[-1] // 2
+    crossed = np.empty_like(vectors)
+    np.negative(vectors[..., half:], out=crossed[..., :half])
+    crossed[..., half:] = vectors[..., :half]
+    crossed *= sine
+    turned: Floats = vectors * cosine
+    turned += crossed
     return turned
 
 
 def _softmax(scores: Floats) -> Floats:
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    shares: Floats = powers / powers.sum(-1, keepdims=True)
-    return shares
+    """In place: the scores are nobody else's."""
+    scores -= np.maximum.reduce(scores, -1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= np.add.reduce(scores, -1, keepdims=True)
+    return scores
 
 
 def _blocks(rows: Floats, weight: Floats) -> Floats:

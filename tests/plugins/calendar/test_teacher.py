@@ -15,11 +15,10 @@ from agentfw_plugins.calendar.scratchpad import (
     read_weights,
     terms,
     value,
-    write_named,
     write_valued,
     write_weights,
 )
-from agentfw_plugins.calendar.teacher import TeacherPolicy, expected_of, learn
+from agentfw_plugins.calendar.teacher import TeacherPolicy, expected_of, learned
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 
 
@@ -68,23 +67,35 @@ def test_each_line_says_what_its_event_is_worth_and_which_is_the_best_so_far() -
 
 
 def test_what_the_user_names_counts_for_much_and_for_more_where_the_decision_was_wrong() -> None:
-    assert learn({"client": 2}, feedback("B", "B", "client")) == ("client", 8)
-    assert learn({"client": 2}, feedback("B", "A", "client")) == ("client", 10)
-    assert learn({"client": 7}, feedback("B", "A", "client")) == ("client", 13)
-    assert write_named("client", 13) == "named: client attends +13"
+    right, wrong = feedback("B", "B", "client"), feedback("B", "A", "client")
+
+    assert learned({"client": 2}, right)[0] == "named: client attends for, right: +2 to +8"
+    assert learned({"client": 2}, wrong)[0] == "named: client attends for, wrong: +2 to +10"
+    assert learned({"client": 7}, wrong)[0] == "named: client attends for, wrong: +7 to +13"
+
+
+def test_what_changes_is_in_the_weights_and_in_the_call() -> None:
+    weights = {"client": 7}
+
+    _, call = learned(weights, feedback("B", "A", "client"))
+
+    assert weights["client"] == 13
+    assert "client attends +13" in call
 
 
 def test_what_puts_the_user_off_is_learned_with_its_sign() -> None:
-    assert learn({"crowd": 3}, feedback("B", "A", "crowd", valued=False)) == ("crowd", -10)
+    said = learned({"crowd": 3}, feedback("B", "A", "crowd", valued=False))
+
+    assert said[0] == "named: eight or more people against, wrong: +3 to -10"
 
 
-def test_what_is_known_already_changes_nothing() -> None:
-    assert learn({"due_today": 12}, feedback("A", "A", "due_today")) is None
-    assert learn({"due_today": 40}, feedback("A", "B", "due_today")) is None
+def test_what_is_known_already_is_said_and_changes_nothing() -> None:
+    assert learned({"due_today": 12}, feedback("A", "A", "due_today")) == ["named: due today for, right: +12 to +12"]
+    assert learned({"due_today": 40}, feedback("A", "B", "due_today")) == ["named: due today for, wrong: +40 to +40"]
 
 
 def test_a_reason_that_has_no_name_teaches_nothing() -> None:
-    assert learn({}, feedback("A", "B", "the weather")) is None
+    assert learned({}, feedback("A", "B", "the weather")) == []
 
 
 def test_every_answer_is_understood_and_every_update_is_taken() -> None:

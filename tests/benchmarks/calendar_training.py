@@ -1,0 +1,120 @@
+"""`agentfw train calendar` as the README has it: an early checkpoint of `tiny`, and what its own episodes make of it.
+
+    python tests/benchmarks/calendar_training.py                                  # three seeds, one after the other
+    python tests/benchmarks/calendar_training.py --seeds 1 2 3 4 5 --processes 2
+
+The one rule: it is the command itself, in a process of its own, and every figure is read from the run's own folder.
+Held-out users are those of the validation split; none of them is in a training.
+
+Required: the held-out error falls by at least a quarter of its start, in each seed, within 15 minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agentfw.statistics import bootstrap
+
+FALL = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One training: the held-out error before and after, the fall as a part of the start, and its minutes."""
+
+    optimizer: str
+    seed: int
+    before: float
+    after: float
+    fall: float
+    low: float
+    high: float
+    minutes: float
+    curve: tuple[tuple[int, float], ...]
+
+
+def train(optimizer: str, seed: int, more: Sequence[str], runs: Path, threads: int) -> Trained:
+    """The command, and what it left in its folder."""
+    home = runs / f"{optimizer}-{seed}"
+    command = [sys.executable, "-m", "agentfw_cli", "train", "calendar", "--optimizer", optimizer, "--seed", str(seed)]
+    began = time.monotonic()
+    done = subprocess.run(
+        [*command, "--runs", str(home), "--json", *more],
+        env={**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}")
+    minutes = (time.monotonic() - began) / 60
+    (folder,) = (path.parent for path in home.glob("*/state.json"))
+    evaluations = {int(path.name): errors(path) for path in sorted((folder / "evaluations").iterdir())}
+    first, last = evaluations[min(evaluations)], evaluations[max(evaluations)]
+    falls = bootstrap([(old - new) / (sum(first) / len(first)) for old, new in zip(first, last, strict=True)])
+    curve = tuple((number, sum(there) / len(there)) for number, there in sorted(evaluations.items()))
+    return Trained(optimizer, seed, curve[0][1], curve[-1][1], falls.mean, falls.low, falls.high, minutes, curve)
+
+
+def errors(evaluation: Path) -> list[float]:
+    """The mean error of each held-out user, in the order of the tasks."""
+    lines = [json.loads(line) for line in (evaluation / "episodes.jsonl").read_text("utf-8").splitlines()]
+    found = {
+        line["task"]["index"]: [measure["value"] for measure in line["measures"] if measure["name"] == "error"]
+        for line in lines
+    }
+    return [sum(found[index]) / len(found[index]) for index in sorted(found)]
+
+
+def show(rows: Sequence[Trained]) -> None:
+    print("| optimizer | seed | held-out error before | after | fall | 95% over users | minutes |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for row in rows:
+        print(
+            f"| {row.optimizer} | {row.seed} | {row.before:.3f} | {row.after:.3f} | {row.fall:.0%} "
+            f"| {row.low:.0%} to {row.high:.0%} | {row.minutes:.1f} |"
+        )
+    print()
+    for row in rows:
+        print(f"{row.optimizer} {row.seed}: " + ", ".join(f"{value:.3f} after {number}" for number, value in row.curve))
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--optimizer", nargs="+", default=["roundwise"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="handed on to the command")
+    parser.add_argument("--processes", type=int, default=1, help="how many trainings at once, on as many cores")
+    parser.add_argument("--threads", type=int, default=2, help="of each training")
+    parser.add_argument("--runs", type=Path, help="keep the run folders here")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(arguments)
+    more = [part for setting in given.set for part in ("--set", setting)]
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(given.processes) as pool:
+        runs = given.runs or Path(scratch)
+        trained = [
+            pool.submit(train, optimizer, seed, more, runs, given.threads)
+            for optimizer in given.optimizer
+            for seed in given.seeds
+        ]
+        rows = [one.result() for one in trained]
+    result = {"rows": [asdict(row) for row in rows], "met": all(row.fall >= FALL for row in rows)}
+    if given.json:
+        print(json.dumps(result))
+    else:
+        show(rows)
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The maker of the small model: one command, one folder, which the policy reads; and the optimizer it trains with."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agentfw_plugins.calendar.scratchpad import NAMES, read_weights
+from agentfw_plugins.calendar.tiny_lessons import Lesson, play
+from agentfw_plugins.models.small_chat import SmallChat
+from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+
+
+@pytest.mark.slow
+def test_a_command_makes_a_folder_that_the_policy_reads(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    command = [sys.executable, "-m", "agentfw_plugins.calendar.make_tiny", "--years", "1", "--steps", "1"]
+    subprocess.run([*command, str(tmp_path / "one")], check=True, capture_output=True)
+
+    TinyPolicy(TinySettings(model=str(tmp_path / "one")))
+    chat = SmallChat(tmp_path / "one")
+    (with_comma,) = chat.answer(", client attends")[:-1]
+    (without,) = chat.answer(" client attends")[:-1]
+    assert with_comma != without
+
+
+def test_in_some_years_the_hub_is_meddled_with() -> None:
+    years = list(play("train", 4, processes=1))
+
+    def jumps(lessons: list[Lesson]) -> int:
+        """Rounds before which more than the one weight changed that the user had named."""
+        hubs = [read_weights([messages[-1].content]) for messages, _ in lessons[1:]]
+        return sum(sum(now[name] != before[name] for name in NAMES) > 1 for before, now in pairwise(hubs))
+
+    assert jumps(years[3]) == 0
+    assert jumps(years[0]) > 5
+
+
+def test_muon_steps_as_far_in_every_direction_of_a_matrix() -> None:
+    torch = pytest.importorskip("torch")
+    from agentfw_plugins.models.muon import orthogonal
+
+    torch.manual_seed(1)
+    for shape in ((32, 64), (64, 32), (48, 48)):
+        values = torch.linalg.svdvals(orthogonal(torch.randn(*shape) * 10 ** random.Random(3).uniform(-3, 3)))
+        assert values.min() > 0.3
+        assert values.max() < 1.3
+
+
+def test_muon_finds_a_matrix_whose_directions_matter_unequally() -> None:
+    torch = pytest.importorskip("torch")
+    from agentfw_plugins.models.muon import Muon
+
+    torch.manual_seed(2)
+    wanted, inputs = torch.randn(16, 16), torch.randn(256, 16) * torch.logspace(0, -1, 16)
+    matrix = torch.zeros(16, 16, requires_grad=True)
+    muon = Muon([matrix])
+    for step in range(150):
+        matrix.grad = None
+        ((inputs @ (matrix - wanted)) ** 2).mean().backward()
+        muon.step(0.1 * (1 - step / 150))
+
+    assert (matrix - wanted).abs().max() < 0.2
