@@ -43,6 +43,12 @@ def agentfw_environments() -> list[Component]:
             settings="agentfw_plugins.environments.kitchen.settings:KitchenSettings",
         ),
         Component(
+            "budget",
+            "agentfw_plugins.environments.budget.environment:Budget",
+            "Problems to solve within a budget of tokens: right, and in time",
+            settings="agentfw_plugins.environments.budget.settings:BudgetSettings",
+        ),
+        Component(
             "gymnasium",
             "agentfw_plugins.environments.gymnasium:GymnasiumEnvironment",
             "Any Gymnasium environment, one tick a step",
@@ -180,6 +186,11 @@ def agentfw_reward_models() -> list[Component]:
             "format",
             "agentfw_plugins.rewards.format:Format",
             "Whether each answer could be understood and carried out",
+        ),
+        Component(
+            "correct",
+            "agentfw_plugins.rewards.budget:Correct",
+            "Whether problems were solved, in time or not",
         ),
         Component(
             "calendar_format",
@@ -373,5 +384,6 @@ def agentfw_specs() -> list[NamedSpec]:
             str(specs / "train_calendar.toml"),
             "agentfw train calendar: an early checkpoint of the small model, round by round",
         ),
+        NamedSpec("train-budget", str(specs / "train_budget.toml"), "agentfw train budget: to be right in time"),
         NamedSpec("train-any", str(specs / "train_any.toml"), "agentfw train: the small model, by GRPO on an adapter"),
     ]

@@ -220,6 +220,24 @@ def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureF
     assert "the paper's order" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_trainings_for_time_and_for_correctness_stand_side_by_side(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for module in ("peft", "transformers"):
+        pytest.importorskip(module)
+    table = load("budget_table")
+    small = ["--work", str(tmp_path), "--seeds", "7", "--updates", "1", "--problems", "12", "--jobs", "1"]
+    result = table.main([*small, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert {row["variant"] for row in result["rows"]} == {table.BASE, *table.VARIANTS}
+    began = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("updates.jsonl")}
+    assert len(began) == 3
+    table.main(small)  # what is there is not done again
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("updates.jsonl")} == began
+    assert "| 16 | budgeted |" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])
 def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "timeline_against_simpy":

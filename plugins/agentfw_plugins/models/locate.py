@@ -16,18 +16,18 @@ from agentfw.errors import SettingsError
 
 __all__ = ["locate"]
 
-_SHIPPED = {"tiny": Path(__file__).parent / "tiny", "tiny-early": Path(__file__).parent / "tiny_early"}
+_SHIPPED = {name: Path(__file__).parent / name for name in ("tiny", "tiny-early", "tiny-sums")}
 _REQUIRED = ("config.json", "tokenizer.json")
 
 
 def locate(model: str) -> Path:
-    """The folder of a model: the shipped one by its name, any other by its path."""
+    """The folder of a model: a shipped one by its name, any other by its path."""
     folder = _SHIPPED.get(model) or Path(model).expanduser()
     if not folder.is_dir():
         raise SettingsError(
             f"there is no model folder {model}",
             mend=f"name a folder in the form of Hugging Face (hf download ORG/NAME --local-dir NAME makes one), "
-            f"or {', '.join(_SHIPPED)}",
+            f"or take one that ships: {', '.join(_SHIPPED)}",
         )
     missing = [name for name in _REQUIRED if not (folder / name).is_file()]
     if missing:

@@ -32,7 +32,7 @@ __all__ = ["TinyPolicy", "TinySettings"]
 
 
 class TinySettings(Settings):
-    model: str = Field("tiny", description="The folder of a small Llama, or tiny, which ships.")
+    model: str = Field("tiny", description="The folder of a small Llama, or tiny or tiny-sums, which ship.")
     batch: int = Field(64, ge=1, description="How many answers are generated at once.")
     max_tokens: int = Field(400, ge=1, description="How long an answer may be, where the run doesn't say.")
     temperature: float = Field(

@@ -19,37 +19,20 @@ from pydantic import Field
 
 from agentfw import Settings
 from agentfw.episode import Episode
-from agentfw.scores import RewardModel, Score, Track
+from agentfw.scores import RewardModel, Score
+
+from .measured import Measured
 
 __all__ = ["CalendarDecision", "CalendarFormat", "CalendarHub", "CalendarHubSettings", "CalendarRanking"]
 
 
-class _Measured(RewardModel):
-    """A score for each round that a measure of the environment was noted for."""
-
-    component = ""
-    measure = ""
-    track: Track = "base"
-
-    def value(self, measured: float) -> float:
-        return measured
-
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return [
-            Score(episode.id, self.component, self.value(measure.value), self.track, measure.round)
-            for episode in group
-            for measure in episode.measures
-            if measure.name == self.measure and measure.round
-        ]
-
-
-class CalendarFormat(_Measured):
+class CalendarFormat(Measured):
     """1 where the decision names an event of the round and ranks all of them."""
 
     component, measure = "calendar_format", "format"
 
 
-class CalendarDecision(_Measured):
+class CalendarDecision(Measured):
     """1 where the event was kept that the user keeps."""
 
     component, measure, track = "calendar_decision", "error", "personal"
@@ -58,7 +41,7 @@ class CalendarDecision(_Measured):
         return 1.0 - measured
 
 
-class CalendarRanking(_Measured):
+class CalendarRanking(Measured):
     """How far up the true event was ranked: 1 first, 0 last."""
 
     component, measure, track = "calendar_ranking", "ord", "personal"
