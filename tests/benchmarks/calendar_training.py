@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agentfw.episode import Episode
 from agentfw.statistics import bootstrap
 
 FALL = 0.25
@@ -47,7 +48,17 @@ class Trained:
 def train(optimizer: str, seed: int, more: Sequence[str], runs: Path, threads: int) -> Trained:
     """The command, and what it left in its folder."""
     home = runs / f"{optimizer}-{seed}"
-    command = [sys.executable, "-m", "agentfw_cli", "train", "calendar", "--optimizer", optimizer, "--seed", str(seed)]
+    command = [
+        sys.executable,
+        "-m",
+        "agentfw_cli.main",
+        "train",
+        "calendar",
+        "--optimizer",
+        optimizer,
+        "--seed",
+        str(seed),
+    ]
     began = time.monotonic()
     done = subprocess.run(
         [*command, "--runs", str(home), "--json", *more],
@@ -63,17 +74,14 @@ def train(optimizer: str, seed: int, more: Sequence[str], runs: Path, threads: i
     first, last = evaluations[min(evaluations)], evaluations[max(evaluations)]
     falls = bootstrap([(old - new) / (sum(first) / len(first)) for old, new in zip(first, last, strict=True)])
     curve = tuple((number, sum(there) / len(there)) for number, there in sorted(evaluations.items()))
-    return Trained(optimizer, seed, curve[0][1], curve[-1][1], falls.mean, falls.low, falls.high, minutes, curve)
+    return Trained(optimizer, seed, curve[0][1], curve[-1][1], falls.estimate, falls.low, falls.high, minutes, curve)
 
 
 def errors(evaluation: Path) -> list[float]:
     """The mean error of each held-out user, in the order of the tasks."""
-    lines = [json.loads(line) for line in (evaluation / "episodes.jsonl").read_text("utf-8").splitlines()]
-    found = {
-        line["task"]["index"]: [measure["value"] for measure in line["measures"] if measure["name"] == "error"]
-        for line in lines
-    }
-    return [sum(found[index]) / len(found[index]) for index in sorted(found)]
+    lines = (evaluation / "episodes.jsonl").read_text("utf-8").splitlines()
+    episodes = sorted((Episode.from_record(json.loads(line)) for line in lines), key=lambda one: one.task.index)
+    return [sum(one.series("error")) / len(one.series("error")) for one in episodes]
 
 
 def show(rows: Sequence[Trained]) -> None:

@@ -41,10 +41,8 @@ from agentfw_rewardmodels.preference.metrics import recall_and_ndcg, top
 
 COUNT = 20
 CACHE = Path.home() / ".cache" / "agentfw-benchmarks"
-BASE = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
-USUAL = replace(BASE, interest_loss=0.5, conformity_loss=0.5, user_loss=0.0)
-"""Of four settings the best on the validation likes of split 100, which is no test split here."""
-INTERVENED = replace(BASE, rank_by="interest")
+USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
+INTERVENED = replace(USUAL, rank_by="interest")
 HERE = Path(__file__).parent
 
 Likes = list[tuple[str, str]]
@@ -270,7 +268,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def sides(name: str, data: Data, seed: int, options: argparse.Namespace) -> list[tuple[str, dict[str, float]]]:
     if name == "cold":
-        return list(cold(data, seed, replace(BASE, seed=seed, epochs=options.epochs)).items())
+        return list(cold(data, seed, replace(USUAL, seed=seed, epochs=options.epochs)).items())
     split, settings = (usual(data, seed), USUAL) if name == "usual" else (intervened(data, seed), INTERVENED)
     settings = replace(settings, epochs=options.epochs)
     work: dict[str, Callable[[], dict[str, float]]] = {

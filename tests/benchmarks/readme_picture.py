@@ -21,11 +21,14 @@ from agentfw.statistics import bootstrap
 from agentfw_plugins.calendar.environment import CalendarConflicts
 from agentfw_plugins.calendar.policies import LinearPolicy, LinearSettings, RulesPolicy, RulesSettings
 from agentfw_plugins.environments.inbox import Inbox
+from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.random import RandomPolicy
 from agentfw_plugins.policies.scripted import ScriptedPolicy
+from agentfw_plugins.policies.tiny import TinyPolicy
 
 INTERFACES: dict[str, Interface] = {"event driven": EventDriven(), "polling 15": Polling(15), "step loop": StepLoop()}
 DAYS = 100
+TINY = "tiny + strategyhub"
 
 
 async def play(interface: Interface, seed: int) -> Episode:
@@ -77,9 +80,10 @@ def interfaces() -> Canvas:
 
 
 def learning() -> Canvas:
-    """The error of the linear learner over a year, beside policies that learn nothing."""
+    """The error of who learns over a year, beside policies that learn nothing."""
     policies: dict[str, Policy] = {
         "linear": LinearPolicy(LinearSettings()),
+        TINY: TinyPolicy(),
         "most urgent first": RulesPolicy(RulesSettings(rule="most_urgent")),
         "random": RandomPolicy(),
     }
@@ -95,10 +99,17 @@ def learning() -> Canvas:
 
 def year(name: str, policy: Policy) -> Series:
     """The mean error of ten users by conflict, each smoothed over the last ten."""
-    environment = CalendarConflicts()
+    memories = [StrategyHubMemory(StrategyHubSettings(show=True))] if name == TINY else []
+    agent = PolicyAgent(policy, memories=memories, recall=10)
+
+    async def all_of_them() -> list[Episode]:
+        tasks = CalendarConflicts().tasks(10, seed=7, split="test")
+        return await asyncio.gather(
+            *(Engagement(CalendarConflicts(), agent, EventDriven()).run(task) for task in tasks)
+        )
+
     courses = []
-    for task in environment.tasks(10, seed=7, split="test"):
-        episode = asyncio.run(Engagement(CalendarConflicts(), PolicyAgent(policy), StepLoop()).run(task))
+    for episode in asyncio.run(all_of_them()):
         errors = episode.series("error")
         courses.append([mean(errors[max(0, place - 9) : place + 1]) for place in range(len(errors))])
     intervals = [bootstrap(list(values)) for values in zip(*courses, strict=True)]
@@ -107,7 +118,7 @@ def year(name: str, policy: Policy) -> Series:
         [interval.estimate for interval in intervals],
         low=[interval.low for interval in intervals],
         high=[interval.high for interval in intervals],
-        quiet=name != "linear",
+        quiet=name not in ("linear", TINY),
     )
 
 

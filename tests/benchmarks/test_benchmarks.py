@@ -238,6 +238,22 @@ def test_trainings_for_time_and_for_correctness_stand_side_by_side(
     assert "| 16 | budgeted |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_a_training_on_the_calendar_is_told_by_its_held_out_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for module in ("peft", "transformers"):
+        pytest.importorskip(module)
+    size = ["updates=1", "tasks=2", "samples=2", "evaluation.tasks=2", "environment.rounds=2"]
+    settings = [part for setting in size for part in ("--set", setting)]
+
+    result = load("calendar_training").main(["--seeds", "1", "--runs", str(tmp_path), *settings])
+
+    (row,) = result["rows"]
+    assert [number for number, _ in row["curve"]] == [0, 1]
+    assert f"| roundwise | 1 | {row['before']:.3f} |" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])
 def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "timeline_against_simpy":

@@ -174,8 +174,8 @@ class CalendarConflicts(Environment):
         decided, self._decided = self._decided, False
         if not self._is_open:
             # What is still to come of this turn, an answer or a refusal, comes together with the next conflict: so
-            # nobody is asked in between about nothing.
-            if len(turn.calls) > decided:
+            # nobody is asked in between about nothing, who might answer nothing for ever.
+            if len(turn.calls) > decided or turn.failures:
                 self._open_now()
             return
         self._turns += 1

@@ -159,7 +159,8 @@ class NumpyLlama:
     # -- parts of a layer ----------------------------------------------------------------------------------------------
 
     def _normed(self, hidden: Floats, weight: Floats) -> Floats:
-        spread = np.add.reduce(hidden * hidden, -1, keepdims=True) / np.float32(hidden.shape[-1])
+        squares: Floats = np.add.reduce(hidden * hidden, -1, keepdims=True)
+        spread = squares / np.float32(hidden.shape[-1])
         normed: Floats = hidden / np.sqrt(spread + self._epsilon) * weight
         return normed
 

@@ -271,6 +271,16 @@ def test_what_could_not_be_read_is_said_with_the_turns_that_are_left() -> None:
     assert "3 more turns" in said["undecided"]
 
 
+def test_who_decides_and_also_writes_what_can_not_be_read_hears_of_it_with_the_next_conflict() -> None:
+    """In between there is nothing to decide: a model that answers nothing to that would be asked for ever."""
+    decision = '<tool_call>{"name": "decide", "arguments": {"accept": "A"}}</tool_call>'
+    episode, player = play(lambda request: f'<tool_call>{{"name": "remember"}}</tool_call>\n{decision}')
+    assert len(player.moments) == 6
+    assert episode.finish == "finished"
+    assert "not understood" in player.requests[1].messages[-1].content
+    assert "conflict:" in player.requests[1].messages[-1].content
+
+
 class Notes(Memory):
     """A memory with one tool."""
 

@@ -85,10 +85,10 @@ def test_its_answers_are_understood(kept: Sequence[Episode]) -> None:
     assert sum(formats) / len(formats) >= 0.98
 
 
-def test_it_errs_less_than_chance(kept: Sequence[Episode]) -> None:
+def test_it_errs_less_than_any_simple_rule(kept: Sequence[Episode]) -> None:
     errors = [sum(episode.series("error")) / len(episode.series("error")) for episode in kept]
 
-    assert bootstrap(errors).high < 0.72  # it is an early checkpoint; chance errs at 0.8
+    assert bootstrap(errors).high < 0.6  # the best simple rule errs at 0.70, chance at 0.81
 
 
 def test_who_shares_its_batch_changes_nothing(asked: Sequence[Request]) -> None:
