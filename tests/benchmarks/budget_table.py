@@ -4,9 +4,9 @@
     python tests/benchmarks/budget_table.py --work FOLDER --seeds 7 8 9 --jobs 2 --json
 
 Three variants of `agentfw train budget` from the model tiny-sums, which differ in two things and in nothing else: what
-is rewarded, and how long an answer may be while it learns. All learn from the same problems by GRPO, and each is
-measured, as is tiny-sums itself, on one fixed set of the split `test`, with room for answers far longer than any
-budget.
+is rewarded, and how long an answer may be while it learns. All of one seed learn from the same problems by GRPO, and
+each is measured, as is tiny-sums itself, on the same problems of the split `test`, with room for answers far longer
+than any budget.
 What is in FOLDER is not done again: a command that was broken off goes on.
 """
 
@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for each in [pool.submit(train, variant, seed, options) for variant, seed in jobs]:
             each.result()
     seconds = time.perf_counter() - began
-    played: dict[str, list[list[Problem]]] = {BASE: [problems_of("budgeted", options.seeds[0], 0, options)]}
+    played = {BASE: [problems_of("budgeted", seed, 0, options) for seed in options.seeds]}
     for variant in VARIANTS:
         played[variant] = [problems_of(variant, seed, options.updates, options) for seed in options.seeds]
     chosen = {"updates": options.updates, "problems": options.problems, "split": options.split, "seeds": options.seeds}
@@ -119,7 +119,7 @@ def rows(played: Mapping[str, Sequence[Sequence[Problem]]]) -> list[dict[str, An
             row: dict[str, Any] = {"budget": budget, "variant": variant}
             for name in FIGURES:
                 several = [values_of(problems, name, budget) for problems in seeds]
-                row[name] = {**_bounds(bootstrap(_averaged(several))), "seeds": [_mean(values) for values in several]}
+                row[name] = {**_bounds(bootstrap(_pooled(several))), "seeds": [_mean(values) for values in several]}
             found.append(row)
     return found
 
@@ -132,7 +132,7 @@ def against(played: Mapping[str, Sequence[Sequence[Problem]]]) -> list[dict[str,
     for other in others:
         for budget in (tightest, None):
             ours, theirs = (
-                {name: _averaged([values_of(one, name, budget) for one in played[variant]]) for name in FIGURES}
+                {name: _pooled([values_of(one, name, budget) for one in played[variant]]) for name in FIGURES}
                 for variant in (first, other)
             )
             row: dict[str, Any] = {"budget": budget, "against": other}
@@ -148,9 +148,9 @@ def values_of(problems: Sequence[Problem], name: str, budget: int | None) -> lis
     return [one[name] for one in problems if budget is None or f"{name}@{budget}" in one]
 
 
-def _averaged(several: Sequence[Sequence[float]]) -> list[float]:
-    """Of each problem, the mean over the training seeds."""
-    return [_mean(values) for values in zip(*several, strict=True)]
+def _pooled(several: Sequence[Sequence[float]]) -> list[float]:
+    """Of all seeds, problem by problem: the variants of a seed have the same."""
+    return [value for values in several for value in values]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 def _tell(result: dict[str, Any]) -> None:
     seeds = ", ".join(map(str, result["seeds"]))
     print(
-        f"{result['problems']} problems of the split {result['split']}, {result['updates']} updates, "
+        f"{result['problems']} problems of the split {result['split']} for each seed, {result['updates']} updates, "
         f"training seeds {seeds}; means and 95% intervals over problems, by seed in braces; {result['seconds']:.0f} s\n"
     )
     print("| budget | trained for | budgeted success | accuracy | tokens |\n| --- | --- | --- | --- | --- |")

@@ -100,13 +100,13 @@ def learning() -> Canvas:
 def year(name: str, policy: Policy) -> Series:
     """The mean error of ten users by conflict, each smoothed over the last ten."""
     memories = [StrategyHubMemory(StrategyHubSettings(show=True))] if name == TINY else []
-    agent = PolicyAgent(policy, memories=memories, recall=10)
+
+    async def course(task: Task) -> Episode:
+        agent = PolicyAgent(policy, memories=memories, recall=10)
+        return await Engagement(CalendarConflicts(), agent, EventDriven()).run(task)
 
     async def all_of_them() -> list[Episode]:
-        tasks = CalendarConflicts().tasks(10, seed=7, split="test")
-        return await asyncio.gather(
-            *(Engagement(CalendarConflicts(), agent, EventDriven()).run(task) for task in tasks)
-        )
+        return await asyncio.gather(*map(course, CalendarConflicts().tasks(10, seed=7, split="test")))
 
     courses = []
     for episode in asyncio.run(all_of_them()):

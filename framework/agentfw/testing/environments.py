@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import random
-from collections.abc import Sequence
 
 from ..environment import Brief, Environment
-from ..episode import Call, Episode, Task
+from ..episode import Episode, Task
 from ..interfaces import parse_interface
-from ..policy import Request
+from ..policy import Generation, Policy, Request
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
 from .schemas import check_actions
@@ -171,12 +169,12 @@ async def the_demonstration_works(subject: Worlds) -> None:
     environment = subject.make()
     if environment.brief().demonstration is None:
         raise DoesNotApply("it has no demonstration")
-    shown = _Follower()
-    episode = await play(environment, _task(subject), shown)
-    require(shown.calls_made, "in a whole episode its demonstration does nothing")
+    episode = await play(environment, _task(subject), _Follower())
+    done = [event for event in episode.events if event.kind == "intervention"]
+    require(bool(done), "in a whole episode its demonstration does nothing")
     refused = [event for event in episode.events if event.kind == "refused"]
     reasons = [str(event.data["reason"]) for event in refused]
-    require(len(refused) < shown.calls_made, f"all that its demonstration does is refused: {', '.join(reasons[:1])}")
+    require(len(refused) < len(done), f"all that its demonstration does is refused: {', '.join(reasons[:1])}")
 
 
 def _same(first: Episode, second: Episode, how: str) -> None:
@@ -199,18 +197,15 @@ def _short(value: object) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
-class _Follower(Silent):
-    """Does what the environment's demonstration does."""
+class _Follower(Policy):
+    """Does what the environment's demonstration does, and says what it says."""
 
-    calls_made = 0
-
-    def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
+    async def generate(self, request: Request) -> Generation:
         assert request.brief.demonstration is not None
         assert request.moment is not None
-        given = request.brief.demonstration(request.moment)
-        calls = [call for call in given if not isinstance(call, str)]
-        self.calls_made += len(calls)
-        return calls
+        given = list(request.brief.demonstration(request.moment))
+        calls = tuple(one for one in given if not isinstance(one, str))
+        return Generation("\n".join(one for one in given if isinstance(one, str)), calls, count=1, version="check")
 
 
 ENVIRONMENT: list[CheckFunction] = [
