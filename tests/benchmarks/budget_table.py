@@ -101,9 +101,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     # Products this small are slower on several cores than on one, and there is one training a core.
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     jobs = [(variant, seed) for seed in options.seeds for variant in VARIANTS]
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for each in [pool.submit(train, variant, seed, options) for variant, seed in jobs]:
-            each.result()
+    if options.jobs == 1:
+        for variant, seed in jobs:
+            train(variant, seed, options)
+    else:
+        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+            for each in [pool.submit(train, variant, seed, options) for variant, seed in jobs]:
+                each.result()
     seconds = time.perf_counter() - began
     played = {BASE: [problems_of("budgeted", seed, 0, options) for seed in options.seeds]}
     for variant in VARIANTS:
