@@ -227,7 +227,7 @@ def test_trainings_for_time_and_for_correctness_stand_side_by_side(
     for module in ("peft", "transformers"):
         pytest.importorskip(module)
     table = load("budget_table")
-    small = ["--work", str(tmp_path), "--seeds", "7", "--updates", "1", "--problems", "12", "--jobs", "1"]
+    small = ["--work", str(tmp_path), "--seeds", "7", "--updates", "1", "--problems", "40", "--jobs", "1"]
     result = table.main([*small, "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert {row["variant"] for row in result["rows"]} == {table.BASE, *table.VARIANTS}
