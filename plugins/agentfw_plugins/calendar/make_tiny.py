@@ -54,7 +54,7 @@ CONFIG = {
 }
 TOKENIZER = {
     "tokenizer_class": "PreTrainedTokenizerFast",
-    "agentfw_reads": "last_message",
+    "agentfw_reads": "last_answer",
     "eos_token": END,
     "pad_token": "<|pad|>",
     "model_max_length": 2048,

@@ -5,6 +5,8 @@ events, and what changes is said before it is changed; so the next answer follow
 model can learn it step by step.
 
     named: client attends for, wrong: +6 to +12
+    kept B: client attends +12 to +13, in person -3 to -2
+    decided A: superior attends +15 to +14, in person -2 to -3
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +15, ...", ...]}}</tool_call>
     A: due today +15 15, just the two of us -3 12; A 12
     B: 0; A 12
@@ -12,7 +14,7 @@ model can learn it step by step.
     <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "C", "B"], "reason": "due today"}}</tool_call>
 
 After a term come its weight and the sum so far; at the end of a line stands the best event so far. A weight is in
-quarters of what people usually mean by one point.
+halves of what people usually mean by one point.
 
     >>> read_weights(["due today +15, due this week +0", "client attends -2"])["client"]
     -2
@@ -29,11 +31,13 @@ from .principles import vocabulary
 
 __all__ = [
     "Valued",
+    "read_terms",
     "read_weights",
     "terms",
     "value",
     "write_call",
     "write_decision",
+    "write_moved",
     "write_named",
     "write_valued",
     "write_weights",
@@ -46,6 +50,7 @@ _NAME_OF = {label: name for name, label in LABELS.items()}
 _ENTRY = 4
 """How many weights stand in one entry of the hub: twenty principles fill five entries."""
 _WEIGHT = re.compile(r"([a-z][^,+\-\d]*?) ([+-]\d+)")
+_LINE = re.compile(r"^([A-Z]): (.*); [A-Z] -?\d+$", re.MULTILINE)
 
 
 def terms(tags: Mapping[str, str]) -> list[str]:
@@ -95,6 +100,21 @@ def write_named(name: str, valued: bool, wrong: bool, had: int, weighs: int) -> 
     """What the user named, on which side, whether the decision was right; what it weighed and will weigh."""
     side, verdict = "for" if valued else "against", "wrong" if wrong else "right"
     return f"named: {LABELS[name]} {side}, {verdict}: {had:+d} to {weighs:+d}"
+
+
+def write_moved(what: str, letter: str, had: Sequence[tuple[str, int]], weights: Mapping[str, int]) -> str:
+    """What an event of the last round triggers, what each of it weighed and will weigh."""
+    moved = [f"{LABELS[name]} {weight:+d} to {weights[name]:+d}" for name, weight in had]
+    return f"{what} {letter}: {', '.join(moved) or '0'}"
+
+
+def read_terms(thought: str) -> dict[str, list[str]]:
+    """What each event triggers by the lines of an answer, in the order of the vocabulary."""
+    found: dict[str, list[str]] = {}
+    for letter, parts in _LINE.findall(thought):
+        there = {_NAME_OF.get(label) for label, _ in _WEIGHT.findall(parts)}
+        found[letter] = [name for name in NAMES if name in there]
+    return found
 
 
 def write_call(name: str, arguments: Mapping[str, object]) -> str:

@@ -1,14 +1,14 @@
 """The policy `teacher`: what `tiny` was taught by, a program that thinks aloud and keeps what it learns in the hub.
 
-The one rule: it has no memory but the hub. All it knows of the user stands in the message that it answers: the
-entries of the hub, the feedback and the events. So its answers show how to use the hub.
+The one rule: it has no memory but the hub. All it knows of the user stands in the message that it answers (the entries
+of the hub, the feedback and the events) and in its own answer before that. So its answers show how to use the hub.
 
     agentfw run calendar --policy teacher --memory strategyhub --set memory.strategyhub.show=true
 
-What it does with a feedback (weights are integers, four to a point): what the user names weighs at least eight in its
-direction; where the decision was wrong at least ten, and six more than before. Chosen among such rules on training
-users. A rule that moves what speaks for the kept event and against the best other errs less (by 0.01 to 0.02), and took
-the small model longer to learn than there was time.
+What it does with a feedback (weights are integers, two to a point): what the user names weighs at least eight in its
+direction; where the decision was wrong at least ten, and six more than before. Then, where it was wrong, all that the
+kept event has counts one more and all that the decided one has counts one less, so that what both have stays as it
+was. Which they are stands in its last answer. Chosen among such rules on training users.
 
 What it expects of a role before the first feedback are the weights that best explain what training users in that role
 chose: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
@@ -31,11 +31,13 @@ from agentfw.policy import Generation, Policy, Request
 
 from .scratchpad import (
     NAMES,
+    read_terms,
     read_weights,
     terms,
     value,
     write_call,
     write_decision,
+    write_moved,
     write_named,
     write_valued,
     write_weights,
@@ -73,31 +75,42 @@ def _answer(messages: Sequence[Message], moment: Moment, expected: Callable[[str
         for conflict in moment.of("conflict"):
             weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
             said = [_update(weights)]
+    thought = read_terms(_last_answer(messages))
     for feedback in moment.of("feedback"):
-        said = learned(weights, feedback)
+        said = learned(weights, feedback, thought)
     for conflict in moment.of("conflict"):
         valued = [value(event["letter"], terms(event), weights) for event in conflict.data["events"]]
         said += [*write_valued(valued, weights), write_decision(valued, weights)]
     return said
 
 
-def learned(weights: dict[str, int], feedback: Observation) -> list[str]:
-    """What the user named and what it weighs from now on, noted in `weights`; a call only where it weighs more."""
+def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Sequence[str]]) -> list[str]:
+    """What weighs something else from now on, noted in `weights`; a call only where something does."""
     because = feedback.data["because"]
     name, valued = because["principle"], because["valued"]
     if name not in NAMES:
         return []
-    wrong = feedback.data["accepted"] != feedback.data["chosen"]
+    kept, decided = feedback.data["accepted"], feedback.data["chosen"]
+    wrong, before = kept != decided, dict(weights)
     sign, had = (1 if valued else -1), weights.get(name, 0)
     felt = sign * had
-    weighs = sign * max(felt, min(max(_WRONG, felt + _MORE) if wrong else _RIGHT, _MOST))
-    weights[name] = weighs
-    named = write_named(name, valued, wrong, had, weighs)
-    return [named, _update(weights)] if weighs != had else [named]
+    weights[name] = sign * max(felt, min(max(_WRONG, felt + _MORE) if wrong else _RIGHT, _MOST))
+    said = [write_named(name, valued, wrong, had, weights[name])]
+    if wrong and kept in thought and decided in thought:
+        for what, letter, step in (("kept", kept, 1), ("decided", decided, -1)):
+            moved = [(one, weights.get(one, 0)) for one in thought[letter]]
+            weights |= {one: max(-_MOST, min(_MOST, weight + step)) for one, weight in moved}
+            said.append(write_moved(what, letter, moved, weights))
+    return [*said, _update(weights)] if weights != before else said
 
 
 def _update(weights: Mapping[str, int]) -> str:
     return write_call("strategy_hub", {"action": "update", "strategies": write_weights(weights)})
+
+
+def _last_answer(messages: Sequence[Message]) -> str:
+    """What it said in the turn before."""
+    return next((each.content for each in reversed(messages) if each.role == "assistant"), "")
 
 
 def _remembered(text: str) -> list[str]:

@@ -24,8 +24,8 @@ from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.policy import Generation
 
 from .conversation import conversation, function
-from .last_message import last_message, reads_last_message
 from .pieces import pieces
+from .short_memory import remembered, short_memory_of
 
 __all__ = ["Chat"]
 
@@ -43,7 +43,7 @@ class Chat:
             raise MissingExtraError("a tokenizer in this process", "train", module=error.name or "") from None
 
         self.folder = folder
-        self._forgets = reads_last_message(folder)
+        self._memory = short_memory_of(folder)
         self._template_errors = (TemplateError, TypeError)
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         if not self._tokenizer.chat_template:
@@ -71,8 +71,8 @@ class Chat:
 
         `before` is how the last answer among the messages was generated, out of all the messages before it.
         """
-        if self._forgets:
-            return self._tokens(self._rendered(last_message(messages), ()))
+        if self._memory:
+            return self._tokens(self._rendered(remembered(messages, self._memory), ()))
         text = self._rendered(messages, actions)
         answered = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=0)
         if before is not None and before.prompt_ids and answered:

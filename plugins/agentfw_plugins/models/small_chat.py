@@ -14,8 +14,8 @@ from pathlib import Path
 from agentfw.episode import Message
 from agentfw.errors import SettingsError
 
-from .last_message import last_message, reads_last_message
 from .pieces import pieces
+from .short_memory import remembered, short_memory_of
 
 __all__ = ["END", "ROLES", "SmallChat"]
 
@@ -25,16 +25,18 @@ ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
 
 
 class SmallChat:
-    """The tokenizer of a model that reads the last message."""
+    """The tokenizer of a model of a short memory."""
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer
 
-        if not reads_last_message(folder):
+        memory = short_memory_of(folder)
+        if memory is None:
             raise SettingsError(
                 f"the policy tiny can't talk to the model in {folder}: its chat template is another",
                 mend="take --policy transformers for models other than those that `tiny` was made by",
             )
+        self._memory = memory
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         # A user who writes <|end|> writes text and nothing more.
         self._tokenizer.encode_special_tokens = True
@@ -44,7 +46,7 @@ class SmallChat:
     def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """What the model reads before it answers."""
         ids: list[int] = []
-        for message in last_message(messages):
+        for message in remembered(messages, self._memory):
             ids += [self._control[ROLES[message.role]], *self._tokens(message.content), self._control[END]]
         return (*ids, self._control[ROLES["assistant"]])
 

@@ -11,7 +11,9 @@ from agentfw.memory import Memory
 from agentfw.statistics import bootstrap
 from agentfw_plugins.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.calendar.scratchpad import (
+    LABELS,
     NAMES,
+    read_terms,
     read_weights,
     terms,
     value,
@@ -69,33 +71,75 @@ def test_each_line_says_what_its_event_is_worth_and_which_is_the_best_so_far() -
 def test_what_the_user_names_counts_for_much_and_for_more_where_the_decision_was_wrong() -> None:
     right, wrong = feedback("B", "B", "client"), feedback("B", "A", "client")
 
-    assert learned({"client": 2}, right)[0] == "named: client attends for, right: +2 to +8"
-    assert learned({"client": 2}, wrong)[0] == "named: client attends for, wrong: +2 to +10"
-    assert learned({"client": 7}, wrong)[0] == "named: client attends for, wrong: +7 to +13"
+    assert learned({"client": 2}, right, {})[0] == "named: client attends for, right: +2 to +8"
+    assert learned({"client": 2}, wrong, {})[0] == "named: client attends for, wrong: +2 to +10"
+    assert learned({"client": 7}, wrong, {})[0] == "named: client attends for, wrong: +7 to +13"
 
 
 def test_what_changes_is_in_the_weights_and_in_the_call() -> None:
     weights = {"client": 7}
 
-    _, call = learned(weights, feedback("B", "A", "client"))
+    _, call = learned(weights, feedback("B", "A", "client"), {})
 
     assert weights["client"] == 13
     assert "client attends +13" in call
 
 
 def test_what_puts_the_user_off_is_learned_with_its_sign() -> None:
-    said = learned({"crowd": 3}, feedback("B", "A", "crowd", valued=False))
+    said = learned({"crowd": 3}, feedback("B", "A", "crowd", valued=False), {})
 
     assert said[0] == "named: eight or more people against, wrong: +3 to -10"
 
 
 def test_what_is_known_already_is_said_and_changes_nothing() -> None:
-    assert learned({"due_today": 12}, feedback("A", "A", "due_today")) == ["named: due today for, right: +12 to +12"]
-    assert learned({"due_today": 40}, feedback("A", "B", "due_today")) == ["named: due today for, wrong: +40 to +40"]
+    assert learned({"due_today": 12}, feedback("A", "A", "due_today"), {}) == ["named: due today for, right: +12 to +12"]
+    assert learned({"due_today": 40}, feedback("A", "B", "due_today"), {}) == ["named: due today for, wrong: +40 to +40"]
+
+
+def test_where_it_was_wrong_all_of_the_kept_event_counts_more_and_all_of_the_other_less() -> None:
+    weights = {"client": 4, "crowd": -3, "superior": 6, "onsite": 1}
+    thought = {"A": ["superior", "crowd", "onsite"], "B": ["client", "superior", "due_today"]}
+
+    said = learned(weights, feedback("B", "A", "client"), thought)
+
+    assert said[:3] == [
+        "named: client attends for, wrong: +4 to +10",
+        "kept B: client attends +10 to +11, superior attends +6 to +7, due today +0 to +1",
+        "decided A: superior attends +7 to +6, eight or more people -3 to -4, in person +1 to +0",
+    ]
+    assert weights == {"client": 11, "crowd": -4, "superior": 6, "onsite": 0, "due_today": 1}
+    assert all(f"{LABELS[name]} {weight:+d}" in said[3] for name, weight in weights.items())
+
+
+def test_an_event_of_which_nothing_is_known_moves_nothing() -> None:
+    weights = {"client": 4}
+
+    said = learned(weights, feedback("B", "A", "client"), {"A": [], "B": ["client"]})
+
+    assert said[1:3] == ["kept B: client attends +10 to +11", "decided A: 0"]
+    assert weights == {"client": 11}
+
+
+def test_where_it_was_right_or_decided_nothing_only_what_is_named_counts() -> None:
+    thought = {"A": ["superior", "crowd"], "B": ["client", "due_today"]}
+
+    for heard in (feedback("B", "B", "client"), feedback("B", "none", "client"), feedback("E", "A", "client")):
+        weights = {"client": 4}
+        learned(weights, heard, thought)
+        assert set(weights) == {"client"}
+
+
+def test_what_each_event_triggers_is_read_from_the_lines_of_an_answer() -> None:
+    weights = {name: number - 9 for number, name in enumerate(NAMES)}
+    events = {"A": list(NAMES[2:7]), "B": [], "C": [NAMES[-1]], "D": list(NAMES)}
+    lines = write_valued([value(letter, names, weights) for letter, names in events.items()], weights)
+
+    assert read_terms("\n".join(["named: client attends for, wrong: +6 to +12", *lines, "<tool_call>"])) == events
+    assert read_terms(f"A: {LABELS['client']}, and more") == {}
 
 
 def test_a_reason_that_has_no_name_teaches_nothing() -> None:
-    assert learned({}, feedback("A", "B", "the weather")) == []
+    assert learned({}, feedback("A", "B", "the weather"), {}) == []
 
 
 def test_every_answer_is_understood_and_every_update_is_taken() -> None:

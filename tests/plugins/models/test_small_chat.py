@@ -53,9 +53,15 @@ def test_control_words_in_what_a_user_writes_are_text(small: SmallChat) -> None:
     assert [token for token in ids if token in small.end_ids] == [ids[-2]]
 
 
-def test_it_reads_the_last_message_that_it_was_sent_and_nothing_before(small: SmallChat) -> None:
-    assert small.prompt(TALK) == small.prompt(TALK[4:])
-    assert small.prompt(TALK) != small.prompt(TALK[:4])
+def test_it_reads_its_last_answer_and_what_it_was_sent_since_and_nothing_before(small: SmallChat) -> None:
+    assert small.prompt(TALK) == small.prompt([TALK[2], TALK[4]])
+    assert small.prompt(TALK) != small.prompt(TALK[4:])
+
+
+def test_a_model_that_reads_the_last_message_reads_nothing_before() -> None:
+    sums = SmallChat(locate("tiny-sums"))
+
+    assert sums.prompt(TALK) == sums.prompt(TALK[4:]) != sums.prompt(TALK[:4])
 
 
 def test_a_model_with_another_template_is_refused_by_name(small_model: Path) -> None:

@@ -68,7 +68,8 @@ def write_folder(folder: Path, lessons: Sequence[Lesson]) -> None:
     tokenizer = make_tokenizer(lessons)
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     config = {**CONFIG, **_SHAPE, "vocab_size": -(-tokenizer.get_vocab_size() // 32) * 32}
-    about = {**TOKENIZER, "unk_token": _UNKNOWN, "model_max_length": _SHAPE["max_position_embeddings"]}
+    about = {**TOKENIZER, "agentfw_reads": "last_message", "unk_token": _UNKNOWN}
+    about["model_max_length"] = _SHAPE["max_position_embeddings"]
     for name, content in (("config.json", config), ("tokenizer_config.json", about)):
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
     (folder / "chat_template.jinja").write_text(TEMPLATE, "utf-8")
