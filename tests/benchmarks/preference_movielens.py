@@ -43,7 +43,7 @@ COUNT = 20
 CACHE = Path.home() / ".cache" / "agentfw-benchmarks"
 USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
 INTERVENED = replace(USUAL, rank_by="interest")
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 
 Likes = list[tuple[str, str]]
 
@@ -225,7 +225,8 @@ def recbole(split: Split, seed: int, python: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "split.json").write_text(json.dumps([split.train, split.validation]))
         command = [python, str(HERE / "recbole_lightgcn.py"), scratch, str(seed)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # It leaves logs wherever it runs.
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=scratch)
         if done.returncode:
             raise SystemExit(f"RecBole failed:\n{done.stderr[-2000:]}")
         facts = json.loads((Path(scratch) / "answer.json").read_text())

@@ -66,7 +66,7 @@ class PreferenceSettings:
 
     epochs: int = 300
     """At most so many; early stopping ends most trainings sooner."""
-    patience: int = 10
+    patience: int = 25
     """Training ends after so many looks at the validation split without a better one."""
     look_every: int = 2
     """Epochs between two such looks."""
