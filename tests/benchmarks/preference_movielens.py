@@ -43,7 +43,7 @@ COUNT = 20
 CACHE = Path.home() / ".cache" / "agentfw-benchmarks"
 USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
 INTERVENED = replace(USUAL, rank_by="interest")
-# Who is known by a profile alone gains from a training that ends early: later it fits those whom it knows.
+# For who is known by a profile alone, a training that ended early did better: later it fits those whom it knows.
 COLD = replace(USUAL, patience=10)
 HERE = Path(__file__).resolve().parent
 

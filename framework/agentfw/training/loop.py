@@ -91,7 +91,9 @@ class Loop:
             learned = [
                 group for group in groups if any(each.value for one in group for each in advantages[one.episode.id])
             ]
-            if not learned and self.spec.samples == 1 and not self.parts.optimizer.state():
+            rewarded = any(scored.reward for group in groups for scored in group)
+            # Rewards that come to nothing, and no memory in which they could count later: it will never be otherwise.
+            if self.spec.samples == 1 and rewarded and not learned and not self.parts.optimizer.state():
                 raise UsageError(
                     f'the optimizer "{self.spec.optimizer.name}" has nothing to compare an episode with: samples is 1',
                     mend="set samples to 2 or more, or take parpo, which compares with the user's own history",
