@@ -214,6 +214,11 @@ def agentfw_reward_models() -> list[Component]:
             settings="agentfw_plugins.rewards.calendar:CalendarHubSettings",
         ),
         Component(
+            "calendar_thought",
+            "agentfw_plugins.rewards.calendar_thought:CalendarThought",
+            "Which share of what was thought aloud follows from what was read",
+        ),
+        Component(
             "rubric",
             "agentfw_plugins.rewards.rubric:Rubric",
             "Any policy as the judge of a group, by rules in words",

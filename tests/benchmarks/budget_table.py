@@ -60,6 +60,7 @@ def spec_of(variant: str, seed: int, options: argparse.Namespace, host: Host) ->
     largest = max(BudgetSettings().budgets)
     spec = read_spec(Path(host.find_spec("train-budget").path))
     spec |= {"rewards": [reward], "seed": seed, "updates": options.updates}
+    spec["learner"]["settings"] |= {"decay": options.updates}
     spec["sampling"] |= {"max_tokens": caps * largest}
     spec["evaluation"] |= {"every": options.updates, "tasks": options.problems, "split": options.split}
     spec["evaluation"]["sampling"] |= {"max_tokens": ROOM * largest}

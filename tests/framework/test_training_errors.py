@@ -108,6 +108,15 @@ def test_a_nan_reward_names_its_component_and_nothing_is_learned(laboratory: Any
     assert list((training.folder.path / "learner").iterdir()) == []
 
 
+def test_a_group_of_one_is_an_error_before_the_step(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.create(tmp_path, samples=1, optimizer="grpo")
+
+    with pytest.raises(UsageError, match="nothing to compare an episode with: samples is 1"):
+        asyncio.run(training.execute())
+
+    assert list((training.folder.path / "learner").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [("stuck", "has not answered a request within 0.3 s"), ("publish", "has not taken up bias@1 within 0.3 s")],

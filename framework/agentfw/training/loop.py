@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PluginError
+from ..errors import PluginError, UsageError
 from ..learner import Batch, Update
 from ..optimizer import Advantage, Scored
 from ..runs.assembly import blamed
@@ -91,6 +91,13 @@ class Loop:
             learned = [
                 group for group in groups if any(each.value for one in group for each in advantages[one.episode.id])
             ]
+            rewarded = any(scored.reward for group in groups for scored in group)
+            # Rewards that come to nothing, and no memory in which they could count later: it will never be otherwise.
+            if self.spec.samples == 1 and rewarded and not learned and not self.parts.optimizer.state():
+                raise UsageError(
+                    f'the optimizer "{self.spec.optimizer.name}" has nothing to compare an episode with: samples is 1',
+                    mend="set samples to 2 or more, or take parpo, which compares with the user's own history",
+                )
             measured = finite(self.parts.optimizer.metrics(), f'the optimizer "{self.spec.optimizer.name}"')
             update = await self._learn(number, learned, advantages)
         served: dict[str, float] = {}

@@ -125,13 +125,16 @@ class Descent:
         return length
 
     def _rate(self, step: int) -> float:
-        """The learning rate of a step, from 0: up to its height in a line, down in half a cosine."""
+        """The learning rate of a step, from 0: up to its height in a line, down in half a cosine to a tenth of it.
+
+        Not to nothing: a training that goes on for longer than was thought would learn no more, and nobody would know.
+        """
         warmup, decay = self.settings.warmup, self.settings.decay
         if step < warmup:
             return self.learning_rate * (step + 1) / warmup
         if decay:
             done = min(1.0, (step - warmup) / (decay - warmup))
-            return self.learning_rate * (1 + math.cos(math.pi * done)) / 2
+            return self.learning_rate * (0.55 + 0.45 * math.cos(math.pi * done))
         return self.learning_rate
 
     def _tensor(self, values: NDArray[Any]) -> torch.Tensor:

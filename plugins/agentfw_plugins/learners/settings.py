@@ -52,7 +52,9 @@ class TrainableSettings(Settings):
     weight_decay: float = Field(0.0, ge=0, le=1)
     gradient_clip: float = Field(1.0, gt=0, description="No step's gradient is longer than this.")
     warmup: int = Field(0, ge=0, description="Over so many steps the learning rate rises to what it is.")
-    decay: int = Field(0, ge=0, description="Over so many steps, warm-up included, it falls to zero; 0 keeps it.")
+    decay: int = Field(
+        0, ge=0, description="Over so many steps, warm-up included, it falls to a tenth, and stays there; 0 keeps it."
+    )
     minibatches: int = Field(1, ge=1, description="Into how many steps a batch is split.")
 
     @model_validator(mode="after")

@@ -52,6 +52,8 @@ class Batch:
     other_texts: Any
     profiles: Any
     """Of `users`, merged; None without profiles."""
+    activity: Any
+    """Of `users`: how many likes each has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,11 @@ def fused_of(branches: dict[str, Any], weights: Weights) -> Any:
     return fused(interest, conformity, gate(interest, conformity, weights))
 
 
-def ranking(users: Any, items: Any, others: Any) -> Any:
+def ranking(users: Any, items: Any, others: Any, importance: Any = 1.0) -> Any:
     """(33): BPR."""
     from torch.nn.functional import softplus
 
-    return softplus((users * (others - items)).sum(-1)).mean()
+    return (importance * softplus((users * (others - items)).sum(-1))).mean()
 
 
 def _contrast_weights(settings: PreferenceSettings) -> dict[str, float]:
@@ -154,7 +156,11 @@ def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:
 
 
 def _profile(batch: Batch, embeddings: Embeddings, weights: Weights, settings: PreferenceSettings) -> Any:
-    """As if the users had come without interactions: items stay where they are, profiles move."""
+    """As if the users had come without interactions: items stay where they are, profiles move.
+
+    A like counts by one over the root of how many its user has. Otherwise what few busy users like is what is
+    expected of everybody who comes.
+    """
     known = (batch.profiles != 0).any(-1)
     places = place(batch.profiles, weights)
     apart = 1.0 - (normalised(places) * normalised(embeddings.users.detach())).sum(-1)
@@ -163,7 +169,9 @@ def _profile(batch: Batch, embeddings: Embeddings, weights: Weights, settings: P
     if not pairs.any():
         return 0.0 * apart.sum()
     liked_items, others = embeddings.items[batch.item].detach(), embeddings.others.detach()
-    rank = ranking(merged[batch.user][pairs], liked_items[pairs], others[pairs])
+    importance = batch.activity[batch.user][pairs] ** -0.5
+    importance = importance / importance.mean()
+    rank = ranking(merged[batch.user][pairs], liked_items[pairs], others[pairs], importance)
     return (apart * known).sum() / known.sum() + rank
 
 

@@ -66,8 +66,9 @@ class PreferenceSettings:
 
     epochs: int = 300
     """At most so many; early stopping ends most trainings sooner."""
-    patience: int = 10
-    """Training ends after so many looks at the validation split without a better one."""
+    patience: int = 25
+    """Training ends after so many looks at the validation split without a better one. Who has likes gains from many;
+    for newcomers, who have a profile alone, 10 did better."""
     look_every: int = 2
     """Epochs between two such looks."""
     validation: float = 0.1

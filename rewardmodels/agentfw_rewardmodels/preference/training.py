@@ -81,6 +81,7 @@ class Trainer:
         self._popularity = tensor(popularity(data.likes, self.items, settings.popularity), self.device)
         self._texts = tensor(data.texts, self.device) if data.texts.size else None
         self._profiles = tensor(profiles, self.device) if profiles.size else None
+        self._activity = tensor(np.bincount(data.likes[0], minlength=self.users).astype(np.float32), self.device)
         generator = torch.Generator().manual_seed(settings.seed)
         shapes = shapes_of(self.users, self.items, settings.dimensions, data.texts.shape[1], profiles.shape[1])
         self.weights = {
@@ -136,6 +137,7 @@ class Trainer:
             texts=None if self._texts is None else self._texts[items],
             other_texts=None if self._texts is None else self._texts[others],
             profiles=None if self._profiles is None else self._profiles[tensor(places.users, self.device)],
+            activity=self._activity[tensor(places.users, self.device)],
         )
         rows = torch.cat([user_rows, item_rows, other_rows])
         sizes = [len(user_rows), len(item_rows), len(other_rows)]

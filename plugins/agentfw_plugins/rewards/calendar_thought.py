@@ -1,0 +1,91 @@
+"""Whether what a calendar agent thought aloud follows from what it read: the share of its steps that hold.
+
+The one rule: nothing hidden is used but what the user named, which the user said in their own words. Every step is
+worked out again from the round's message and the agent's own weights; that the weights are the right ones is for
+`calendar_decision` to say.
+
+    [[rewards]]
+    name = "calendar_thought"
+    weight = 1.0
+
+A turn that decides is judged by these steps, each right or wrong:
+
+| step | right where |
+| --- | --- |
+| what the user named | the feedback's principle, side and verdict are named, and what it weighed before |
+| the memory | has a weight for everything, each as it was but that of what was named, which goes the named way |
+| the line of each event | has all that the event triggers, with its weights, the sums, and the best so far |
+| the decision | is the best of the lines, and ranks by their sums |
+
+It speaks of agents that think as `tiny` does (agentfw_plugins/calendar/scratchpad.py); others get 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentfw.episode import Episode, Turn
+from agentfw.scores import RewardModel, Score
+
+from ..calendar.scratchpad import NAMES, read_weights, terms, value, write_decision, write_named, write_valued
+
+__all__ = ["CalendarThought"]
+
+Weights = Mapping[str, int]
+
+
+class CalendarThought(RewardModel):
+    """A score for each turn that decides."""
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return [
+            Score(episode.id, "calendar_thought", share, "base", turn.round, turn.index)
+            for episode in group
+            for turn, share in _shares(episode)
+        ]
+
+
+def _shares(episode: Episode) -> list[tuple[Turn, float]]:
+    read: dict[int, dict[str, Mapping[str, Any]]] = {}
+    kept = set()
+    number = 0
+    for event in episode.events:
+        if event.kind == "round":
+            number = int(event.name)
+        elif event.kind == "observation" and event.name == "conflict":
+            read.setdefault(number, {})["conflict"] = event.data
+        elif event.kind == "observation" and event.name == "feedback":
+            read.setdefault(event.data["round"] + 1, {})["feedback"] = event.data
+        elif event.kind == "observation" and event.name == "answer" and event.data.get("well"):
+            kept.add(event.data.get("call"))
+    weights: Weights = {}
+    shares = []
+    for turn in episode.turns:
+        updates = [call for call in turn.calls if "strategies" in call.arguments]
+        after = read_weights(updates[-1].arguments["strategies"]) if updates else weights
+        if any(call.name == "decide" for call in turn.calls) and "conflict" in read.get(turn.round, {}):
+            steps = _steps(turn.text.splitlines(), weights, after, **read[turn.round])
+            shares.append((turn, sum(steps) / len(steps)))
+        for update in updates:
+            if update.id in kept:
+                weights = read_weights(update.arguments["strategies"])
+    return shares
+
+
+def _steps(
+    lines: Sequence[str],
+    before: Weights,
+    after: Weights,
+    conflict: Mapping[str, Any],
+    feedback: Mapping[str, Any] | None = None,
+) -> list[bool]:
+    whole, steps = all(name in after for name in NAMES), []
+    if feedback is not None and (name := feedback["because"]["principle"]) in NAMES:
+        valued, had, weighs = feedback["because"]["valued"], before.get(name, 0), after.get(name, 0)
+        steps.append(write_named(name, valued, feedback["accepted"] != feedback["chosen"], had, weighs) in lines)
+        others = all(after.get(other) == before.get(other) for other in NAMES if other != name)
+        whole = whole and others and (weighs >= had if valued else weighs <= had)
+    events = [value(event["letter"], terms(event), after) for event in conflict["events"]]
+    steps += [line in lines for line in write_valued(events, after)]
+    return [*steps, whole, write_decision(events, after) in lines]
