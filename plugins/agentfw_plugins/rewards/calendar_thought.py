@@ -15,7 +15,7 @@ A turn that decides is judged by these steps, each right or wrong:
 | what the user named | the feedback's principle, side and verdict are named, and what it weighed before |
 | the memory | has a weight for everything, each as it was but that of what was named, which goes the named way |
 | the line of each event | has all that the event triggers, with its weights, the sums, and the best so far |
-| the decision | is the best of the lines, and ranks by their sums |
+| the decision | is the event worth most, the first of equals |
 
 It speaks of agents that think as `tiny` does (agentfw_plugins/calendar/scratchpad.py); others get 0.
 """
@@ -28,7 +28,7 @@ from typing import Any
 from agentfw.episode import Episode, Turn
 from agentfw.scores import RewardModel, Score
 
-from ..calendar.scratchpad import NAMES, read_weights, terms, value, write_decision, write_named, write_valued
+from ..calendar.scratchpad import NAMES, read_weights, terms, value, write_named, write_valued
 
 __all__ = ["CalendarThought"]
 
@@ -64,8 +64,9 @@ def _shares(episode: Episode) -> list[tuple[Turn, float]]:
     for turn in episode.turns:
         updates = [call for call in turn.calls if "strategies" in call.arguments]
         after = read_weights(updates[-1].arguments["strategies"]) if updates else weights
-        if any(call.name == "decide" for call in turn.calls) and "conflict" in read.get(turn.round, {}):
-            steps = _steps(turn.text.splitlines(), weights, after, **read[turn.round])
+        decided = [call.arguments.get("accept") for call in turn.calls if call.name == "decide"]
+        if decided and "conflict" in read.get(turn.round, {}):
+            steps = _steps(turn.text.splitlines(), decided[0], weights, after, **read[turn.round])
             shares.append((turn, sum(steps) / len(steps)))
         for update in updates:
             if update.id in kept:
@@ -75,6 +76,7 @@ def _shares(episode: Episode) -> list[tuple[Turn, float]]:
 
 def _steps(
     lines: Sequence[str],
+    decided: object,
     before: Weights,
     after: Weights,
     conflict: Mapping[str, Any],
@@ -88,4 +90,5 @@ def _steps(
         whole = whole and others and (weighs >= had if valued else weighs <= had)
     events = [value(event["letter"], terms(event), after) for event in conflict["events"]]
     steps += [line in lines for line in write_valued(events, after)]
-    return [*steps, whole, write_decision(events, after) in lines]
+    best = max(events, key=lambda event: event.total)
+    return [*steps, whole, bool(after) and decided == best.letter]

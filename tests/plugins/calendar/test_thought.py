@@ -60,7 +60,7 @@ def test_who_does_not_think_aloud_has_nothing_right() -> None:
     assert set(shares(played(RulesPolicy()))) == {0.0}
 
 
-@pytest.mark.parametrize("line", ["named: ", "A: ", "B: ", "E: ", '<tool_call>{"name": "decide"'])
+@pytest.mark.parametrize("line", ["named: ", "A: ", "B: ", "E: "])
 def test_a_line_that_does_not_follow_costs_its_step(line: str) -> None:
     turn = learning_turn(taught())
     text = "\n".join(said + " " if said.startswith(line) else said for said in turn.text.splitlines())
@@ -68,6 +68,13 @@ def test_a_line_that_does_not_follow_costs_its_step(line: str) -> None:
     values = shares(with_text(taught(), turn, text))
     assert values[turn.index] == pytest.approx(1 - 1 / STEPS)
     assert values[: turn.index] + values[turn.index + 1 :] == [1.0] * (ROUNDS - 1)
+
+
+def test_a_decision_for_less_than_the_best_costs_its_step() -> None:
+    turn = taught().turns[3]
+    *others, decide = turn.calls
+    worst = replace(decide, arguments={**decide.arguments, "accept": decide.arguments["ranking"][-1]})
+    assert shares(with_text(taught(), turn, turn.text, (*others, worst)))[turn.index] == pytest.approx(1 - 1 / STEPS)
 
 
 def test_a_weight_that_nobody_named_has_to_stay() -> None:
