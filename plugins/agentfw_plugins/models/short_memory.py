@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -39,4 +40,5 @@ def remembered(messages: Sequence[Message], memory: ShortMemory) -> list[Message
     if asked is None:
         return []
     answers = [each for each in messages[:asked] if each.role == "assistant"] if memory == "last_answer" else []
-    return [*answers[-1:], messages[asked]]
+    # Its calls stand in its text.
+    return [*(replace(each, calls=()) for each in answers[-1:]), messages[asked]]

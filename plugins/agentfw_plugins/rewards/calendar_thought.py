@@ -13,11 +13,12 @@ A turn that decides is judged by these steps, each right or wrong:
 | step | right where |
 | --- | --- |
 | what the user named | the feedback's principle, side and verdict are named, and what it weighed before |
-| the memory | has a weight for everything, each as it was but that of what was named, which goes the named way |
+| the memory | has every weight as it was, but that of what was named, which goes the named way |
 | the line of each event | has all that the event triggers, with its weights, the sums, and the best so far |
 | the decision | is the event worth most, the first of equals |
 
-It speaks of agents that think as `tiny` does (agentfw_plugins/calendar/scratchpad.py); others get 0.
+Where the decision was wrong, what the kept and the decided event trigger may move, too. It speaks of agents that think
+as `tiny` does (agentfw_plugins/calendar/scratchpad.py); others get 0.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def _shares(episode: Episode) -> list[tuple[Turn, float]]:
         after = read_weights(updates[-1].arguments["strategies"]) if updates else weights
         decided = [call.arguments.get("accept") for call in turn.calls if call.name == "decide"]
         if decided and "conflict" in read.get(turn.round, {}):
-            steps = _steps(turn.text.splitlines(), decided[0], weights, after, **read[turn.round])
+            before = read.get(turn.round - 1, {}).get("conflict", {}).get("events", ())
+            steps = _steps(turn.text.splitlines(), decided[0], (weights, after), before, **read[turn.round])
             shares.append((turn, sum(steps) / len(steps)))
         for update in updates:
             if update.id in kept:
@@ -77,17 +79,23 @@ def _shares(episode: Episode) -> list[tuple[Turn, float]]:
 def _steps(
     lines: Sequence[str],
     decided: object,
-    before: Weights,
-    after: Weights,
+    weights: tuple[Weights, Weights],
+    last: Sequence[Mapping[str, str]],
     conflict: Mapping[str, Any],
     feedback: Mapping[str, Any] | None = None,
 ) -> list[bool]:
+    before, after = weights
     whole, steps = all(name in after for name in NAMES), []
     if feedback is not None and (name := feedback["because"]["principle"]) in NAMES:
-        valued, had, weighs = feedback["because"]["valued"], before.get(name, 0), after.get(name, 0)
-        steps.append(write_named(name, valued, feedback["accepted"] != feedback["chosen"], had, weighs) in lines)
-        others = all(after.get(other) == before.get(other) for other in NAMES if other != name)
-        whole = whole and others and (weighs >= had if valued else weighs <= had)
+        valued, had = feedback["because"]["valued"], before.get(name, 0)
+        wrong = feedback["accepted"] != feedback["chosen"]
+        named = write_named(name, valued, wrong, had, had).rpartition(" to ")[0]
+        steps.append(any(line.startswith(f"{named} to ") for line in lines))
+        about = [event for event in last if event["letter"] in (feedback["accepted"], feedback["chosen"])]
+        may_move = {moved for event in about for moved in terms(event)} if wrong else set()
+        stays = all(after.get(other) == before.get(other) for other in NAMES if other not in {name, *may_move})
+        goes = after.get(name, 0) - had if valued else had - after.get(name, 0)
+        whole = whole and stays and (goes >= 0 or name in may_move)
     events = [value(event["letter"], terms(event), after) for event in conflict["events"]]
     steps += [line in lines for line in write_valued(events, after)]
     best = max(events, key=lambda event: event.total)

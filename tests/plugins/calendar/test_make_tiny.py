@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from agentfw_plugins.calendar.scratchpad import NAMES, read_weights
+from agentfw.parsing import parse_calls
+from agentfw_plugins.calendar.scratchpad import read_weights
 from agentfw_plugins.calendar.tiny_lessons import Lesson, play
 from agentfw_plugins.models.small_chat import SmallChat
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
@@ -33,9 +33,12 @@ def test_in_some_years_the_hub_is_meddled_with() -> None:
     years = list(play("train", 4, processes=1))
 
     def jumps(lessons: list[Lesson]) -> int:
-        """Rounds before which more than the one weight changed that the user had named."""
-        hubs = [read_weights([messages[-1].content]) for messages, _ in lessons[1:]]
-        return sum(sum(now[name] != before[name] for name in NAMES) > 1 for before, now in pairwise(hubs))
+        """Rounds before which the hub was not as the teacher had left it."""
+        shown = [read_weights([messages[-1].content]) for messages, _ in lessons]
+        calls = [parse_calls(answer, {"strategy_hub"}).calls for _, answer in lessons]
+        written = [read_weights(each[0].arguments["strategies"]) if each else {} for each in calls]
+        left = [update or hub for update, hub in zip(written, shown, strict=True)]
+        return sum(before != now for before, now in zip(left, shown[1:], strict=False))
 
     assert jumps(years[3]) == 0
     assert jumps(years[0]) > 5

@@ -92,8 +92,12 @@ def test_what_puts_the_user_off_is_learned_with_its_sign() -> None:
 
 
 def test_what_is_known_already_is_said_and_changes_nothing() -> None:
-    assert learned({"due_today": 12}, feedback("A", "A", "due_today"), {}) == ["named: due today for, right: +12 to +12"]
-    assert learned({"due_today": 40}, feedback("A", "B", "due_today"), {}) == ["named: due today for, wrong: +40 to +40"]
+    assert learned({"due_today": 12}, feedback("A", "A", "due_today"), {}) == [
+        "named: due today for, right: +12 to +12"
+    ]
+    assert learned({"due_today": 40}, feedback("A", "B", "due_today"), {}) == [
+        "named: due today for, wrong: +40 to +40"
+    ]
 
 
 def test_where_it_was_wrong_all_of_the_kept_event_counts_more_and_all_of_the_other_less() -> None:

@@ -63,7 +63,7 @@ def test_who_does_not_think_aloud_has_nothing_right() -> None:
 @pytest.mark.parametrize("line", ["named: ", "A: ", "B: ", "E: "])
 def test_a_line_that_does_not_follow_costs_its_step(line: str) -> None:
     turn = learning_turn(taught())
-    text = "\n".join(said + " " if said.startswith(line) else said for said in turn.text.splitlines())
+    text = "\n".join(said.replace(" ", "  ", 1) if said.startswith(line) else said for said in turn.text.splitlines())
     assert text != turn.text
     values = shares(with_text(taught(), turn, text))
     assert values[turn.index] == pytest.approx(1 - 1 / STEPS)
