@@ -10,8 +10,8 @@ model can learn it step by step.
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +15, ...", ...]}}</tool_call>
     A: due today +15 15, just the two of us -3 12; A 12
     B: 0; A 12
-    C: client attends +12 12; A 12
-    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "C", "B"], "reason": "due today"}}</tool_call>
+    C: client attends +13 13; C 13
+    <tool_call>{"name": "decide", "arguments": {"accept": "C", "ranking": ["C", "A", "B"], "reason": "client attends"}}</tool_call>
 
 After a term come its weight and the sum so far; at the end of a line stands the best event so far. A weight is in
 halves of what people usually mean by one point.

@@ -11,6 +11,7 @@ that `auto` would take; it works on both.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -54,6 +55,8 @@ def load_base(
         raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
 
     transformers.utils.logging.disable_progress_bar()  # whoever runs this has a picture of its own
+    # PEFT asks transformers by an old name, about which nobody who trains can do anything.
+    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
     computing = torch.float32 if precision == "fp32" or (precision != "bf16" and device == "cpu") else torch.bfloat16
     if not has_weights(folder):
         if seed is None:
