@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -237,7 +238,11 @@ def recbole(split: Split, seed: int, python: str) -> dict[str, float]:
 
 
 def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[str, float]]:
-    """Held-out users, known by their profiles, beside the most popular items for everybody."""
+    """Held-out users, known by their profiles, beside the most popular items for everybody.
+
+    Once as likes are counted, and once as the model counts them for newcomers: a like by one over the root of how many
+    their user has. Only beyond the second is what profiles say.
+    """
     users = sorted(data.profiles)
     away = {users[n] for n in np.random.default_rng([seed, 23]).permutation(len(users))[: len(users) // 5]}
     train = [like for like in data.likes if like[0] not in away]
@@ -246,14 +251,20 @@ def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[
     model = PreferenceModel.fit(train, profiles=data.profiles, settings=settings)
     found = model.evaluate(test, count=COUNT)
     order = sorted(items)
-    counts = dict.fromkeys(order, 0)
-    for _, item in train:
+    activity = Counter(user for user, _ in train)
+    counts, weighed = dict.fromkeys(order, 0.0), dict.fromkeys(order, 0.0)
+    for user, item in train:
         counts[item] += 1
+        weighed[item] += activity[user] ** -0.5
     people = sorted({user for user, _ in test})
-    everybody = np.tile([counts[item] for item in order], (len(people), 1))
+
+    def for_everybody(of: dict[str, float]) -> dict[str, float]:
+        return judged(np.tile([of[item] for item in order], (len(people), 1)), people, order, Split([], [], test))
+
     return {
         "preference model": {"recall": found.recall, "ndcg": found.ndcg, "epochs": float(len(model.history))},
-        "popularity": judged(everybody, people, order, Split([], [], test)),
+        "popularity": for_everybody(counts),
+        "popularity, busy users weighed down": for_everybody(weighed),
     }
 
 

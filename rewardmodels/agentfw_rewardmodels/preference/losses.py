@@ -53,7 +53,7 @@ class Batch:
     profiles: Any
     """Of `users`, merged; None without profiles."""
     activity: Any
-    """Of `users`: how many likes each has."""
+    """Of `users`: how many likes each has; None without profiles."""
 
 
 @dataclass(frozen=True, slots=True)

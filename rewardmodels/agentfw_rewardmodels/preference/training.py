@@ -137,7 +137,7 @@ class Trainer:
             texts=None if self._texts is None else self._texts[items],
             other_texts=None if self._texts is None else self._texts[others],
             profiles=None if self._profiles is None else self._profiles[tensor(places.users, self.device)],
-            activity=self._activity[tensor(places.users, self.device)],
+            activity=None if self._profiles is None else self._activity[tensor(places.users, self.device)],
         )
         rows = torch.cat([user_rows, item_rows, other_rows])
         sizes = [len(user_rows), len(item_rows), len(other_rows)]
