@@ -69,6 +69,7 @@ MOMENTS = [
     ("learn", 3),
     ("publish", 2),
     ("publish", 4),
+    ("forget", 4),
     ("updated", 2),
     ("run_finished", 1),
 ]

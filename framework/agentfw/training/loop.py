@@ -74,6 +74,7 @@ class Loop:
             self.parts.optimizer.restore(self.state.optimizer)
         if len(self.folder.updates()) < self.state.update:
             self.updates.append(dict(self.state.line))
+        self._forget()
         self.proof.begin(self.folder.evaluation(0))
         if self.state.version:
             await self._publish(Update(self.state.version, self.folder.path / self.state.adapter))
@@ -133,15 +134,20 @@ class Loop:
         self.state.write(self.folder.path)
         self.seconds = {}
         line = self.updates.append(line)
-        versions = sorted(path for path in (self.folder.path / "learner").iterdir() if path.name.isdigit())
-        for old in versions[: -self.spec.keep]:
-            shutil.rmtree(old)
+        self._forget()
         if update is not None:
             self.training.host.call(
                 "agentfw_updated", run=self.training, version=update.version, metrics=line["learner"]
             )
         self.parts.assembly.track("log", number, flat(line))
         self.watcher.updated(line)
+
+    def _forget(self) -> None:
+        """Remove the versions that are too old to be kept."""
+        versions = sorted(path for path in (self.folder.path / "learner").iterdir() if path.name.isdigit())
+        # Also when taken up again: this may be where the last execution ended.
+        for old in [path for path in versions if int(path.name) <= self.state.update][: -self.spec.keep]:
+            shutil.rmtree(old)
 
     async def _rollouts(self, number: int) -> tuple[list[list[Scored]], dict[str, float]]:
         """The scored groups of an update, and their figures."""

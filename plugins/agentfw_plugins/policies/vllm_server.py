@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ _NAME = "base"
 _LOOK = 0.5  # seconds between two looks whether a server is up
 _TAIL = 20_000  # characters of the log that an error may look into
 _ENDING = 15.0  # seconds for a server to end
+_DYING = 3.0  # seconds in which one that doesn't answer may turn out to be dead
 _ADVICE = "what does the server's log say?"
 _CAUSES = {
     r"No module named '?vllm": "set policy.python to a Python that has vLLM, or install it: pip install vllm",
@@ -144,14 +146,14 @@ class VLLMServer:
         except Refused as refusal:
             raise self._blamed(f"{refusal}: {refusal.words}", "is that a vLLM of 0.11 or later?") from None
         except EndpointError as error:
-            raise self._blamed(str(error), error.mend) from None
+            raise await self._lost(error) from None
 
     async def _told(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             async with self._endpoint.slot() as until:
                 await self._endpoint.ask(path, body, lambda reply: None, until, text=True)
         except EndpointError as error:
-            raise self._blamed(str(error), error.mend) from None
+            raise await self._lost(error) from None
 
     async def _switched(self, path: str) -> None:
         try:
@@ -245,6 +247,14 @@ class VLLMServer:
         }
 
     # -- what went wrong -----------------------------------------------------------------------------------------------
+
+    async def _lost(self, error: EndpointError) -> EndpointError:
+        """An error of a server that doesn't answer any more."""
+        if self._process is not None:
+            # Its connections break before its process has ended, and that it died is what is worth telling.
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._process.wait, _DYING)
+        return self._blamed(str(error), error.mend)
 
     def _blamed(self, what: str, mend: str) -> EndpointError:
         """An error with what the server's log says last, and what helps against it."""

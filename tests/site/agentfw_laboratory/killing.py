@@ -6,18 +6,20 @@ lives.
     {"point": "episode_done", "call": 7}
 
 The points `fsync` and `torn` are inside of `Journal.append`: after a line was written and before it is on disk, and
-with the line's end cut off.
+with the line's end cut off. `forget` is before a version that is too old is removed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
 from agentfw.runs import journal
+from agentfw.training import loop
 
 _counts: dict[str, int] = {}
 _order: dict[str, Any] = {}
@@ -30,6 +32,8 @@ def arm(runs: Path) -> None:
         _order.update(json.loads(file.read_text("utf-8")), file=file)
         if _order["point"] in ("fsync", "torn"):
             journal.os = _OsThatDies()  # type: ignore[assignment]
+        if _order["point"] == "forget":
+            loop.shutil = _ShutilThatDies()  # type: ignore[assignment]
 
 
 def acknowledge(runs: Path, episode: str) -> None:
@@ -61,3 +65,12 @@ class _OsThatDies:
             os.ftruncate(handle, size - _order.get("lost", 5))
         reached(_order["point"])
         os.fsync(handle)
+
+
+class _ShutilThatDies:
+    """The part of shutil that a training uses."""
+
+    def rmtree(self, path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            reached("forget")
+        shutil.rmtree(path, ignore_errors=ignore_errors)
