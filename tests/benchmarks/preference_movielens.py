@@ -44,8 +44,6 @@ COUNT = 20
 CACHE = Path.home() / ".cache" / "agentfw-benchmarks"
 USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
 INTERVENED = replace(USUAL, rank_by="interest")
-# For who is known by a profile alone, a training that ended early did better: later it fits those whom it knows.
-COLD = replace(USUAL, patience=10)
 HERE = Path(__file__).resolve().parent
 
 Likes = list[tuple[str, str]]
@@ -240,8 +238,8 @@ def recbole(split: Split, seed: int, python: str) -> dict[str, float]:
 def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[str, float]]:
     """Held-out users, known by their profiles, beside the most popular items for everybody.
 
-    Once as likes are counted, and once as the model counts them for newcomers: a like by one over the root of how many
-    their user has. Only beyond the second is what profiles say.
+    Popularity once as likes are counted, and once with a like by one over the root of how many its user has, so that
+    few busy users don't stand for everybody: only beyond that is what profiles say.
     """
     users = sorted(data.profiles)
     away = {users[n] for n in np.random.default_rng([seed, 23]).permutation(len(users))[: len(users) // 5]}
@@ -282,7 +280,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def sides(name: str, data: Data, seed: int, options: argparse.Namespace) -> list[tuple[str, dict[str, float]]]:
     if name == "cold":
-        return list(cold(data, seed, replace(COLD, seed=seed, epochs=options.epochs)).items())
+        return list(cold(data, seed, replace(USUAL, seed=seed, epochs=options.epochs)).items())
     split, settings = (usual(data, seed), USUAL) if name == "usual" else (intervened(data, seed), INTERVENED)
     settings = replace(settings, epochs=options.epochs)
     work: dict[str, Callable[[], dict[str, float]]] = {

@@ -76,6 +76,28 @@ def test_somebody_known_by_a_profile_alone_has_a_score_at_once(model: Preference
     assert model.score("x", MUSEUM, profile=stranger).reward > model.score("x", JAZZ, profile=stranger).reward
 
 
+def test_profiles_change_nothing_for_whom_likes_are_known() -> None:
+    of_known = {user: views for user, views in PROFILES.items() if user != "newcomer"}
+    without, given = (
+        PreferenceModel.fit(likes(), items=ITEMS, profiles=profiles, settings=SETTINGS, encoder="hash")
+        for profiles in (None, of_known)
+    )
+
+    for user in without.users:
+        assert given.score(user, JAZZ).reward == pytest.approx(without.score(user, JAZZ).reward, abs=1e-4)
+
+
+def test_a_profile_counts_until_there_are_likes(model: PreferenceModel) -> None:
+    """Somebody who comes as a friend of jazz and likes museums alone is known by the museums, more with each."""
+    museums = [f"i{4 * n}" for n in range(1, 6)]
+    rewards = [
+        model.update([("newcomer", item) for item in museums[:count]]).score("newcomer", MUSEUM).reward
+        for count in (1, 5)
+    ]
+
+    assert model.score("newcomer", MUSEUM).reward < rewards[0] <= rewards[1]
+
+
 def test_a_score_says_what_it_rests_on(model: PreferenceModel) -> None:
     score = model.score("u2", JAZZ)
     assert "jazz" in score.nearest[0].text
@@ -225,7 +247,7 @@ def test_a_branch_can_be_left_out(branches: Any) -> None:
 
 @pytest.mark.parametrize(
     "term",
-    ["ranking", "interest", "conformity", "orthogonality", "user", "action", "profile"],
+    ["ranking", "interest", "conformity", "orthogonality", "user", "action"],
 )
 def test_every_term_of_the_objective_can_be_switched_off_and_matters(term: str) -> None:
     given: dict[str, Any] = {"items": ITEMS, "profiles": PROFILES, "encoder": "hash"}

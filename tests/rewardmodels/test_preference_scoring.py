@@ -82,7 +82,7 @@ def test_torch_and_numpy_agree_on_every_formula() -> None:
     from agentfw_rewardmodels.preference.training import shapes_of
 
     generator = np.random.default_rng(2)
-    shapes = {**shapes_of(5, 5, DIMENSIONS, TEXT, TEXT), "views.weight": (TEXT, TEXT), "views.bias": (TEXT,)}
+    shapes = {**shapes_of(5, 5, DIMENSIONS, TEXT), "views.weight": (TEXT, TEXT), "views.bias": (TEXT,)}
     shapes["views.asks"] = (TEXT,)
     weights = {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     tensors = {name: torch.from_numpy(rows) for name, rows in weights.items()}
@@ -93,7 +93,6 @@ def test_torch_and_numpy_agree_on_every_formula() -> None:
         (branch(users, weights, "interest"), branch(tensors["users"], tensors, "interest")),
         (gate(users, users + 1, weights), gate(tensors["users"], tensors["users"] + 1, tensors)),
         (formulas.action(texts, weights), formulas.action(torch.from_numpy(texts), tensors)),
-        (formulas.place(texts, weights), formulas.place(torch.from_numpy(texts), tensors)),
         (
             formulas.attention(views, present, weights),
             formulas.attention(torch.from_numpy(views), torch.from_numpy(present), tensors),

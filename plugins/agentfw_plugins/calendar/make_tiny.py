@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..models.locate import locate
 from ..models.small_chat import END, ROLES, SmallChat
 from .tiny_lessons import Lesson, make_tokenizer, play
 
@@ -175,10 +176,13 @@ def main() -> int:
     parser.add_argument(
         "--rate", type=float, default=1e-3, help="learning rate at its highest; of matrices ten times that"
     )
+    parser.add_argument(
+        "--attention", type=float, default=1.0, help="the share of rounds in which the teacher learns from the feedback"
+    )
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--from", dest="start", type=Path, help="a folder whose weights and tokenizer to start from")
+    parser.add_argument("--from", dest="start", type=locate, help="a model whose weights and tokenizer to start from")
     given = parser.parse_args()
-    lessons = [lesson for year in play("train", given.years, processes=2) for lesson in year]
+    lessons = [lesson for year in play("train", given.years, processes=2, attention=given.attention) for lesson in year]
     print(f"{len(lessons)} lessons", file=sys.stderr)
     if given.start:
         given.folder.mkdir(parents=True)

@@ -17,6 +17,7 @@ chose: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,12 @@ class TeacherSettings(Settings):
     prior: Literal["fitted", "flat"] = Field(
         "fitted", description="What is expected of a user at first: what its role's training users came to, or nothing."
     )
+    attention: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="The share of rounds in which it learns from the feedback; in the others it decides without it.",
+    )
 
 
 class TeacherPolicy(Policy):
@@ -64,11 +71,14 @@ class TeacherPolicy(Policy):
     async def generate(self, request: Request) -> Generation:
         assert request.moment is not None
         expected = expected_of if self.settings.prior == "fitted" else _nothing
-        text = "\n".join(_answer(request.messages, request.moment, expected))
+        draw = random.Random(f"attention {request.task} {request.moment.round}").random()
+        text = "\n".join(_answer(request.messages, request.moment, expected, draw < self.settings.attention))
         return Generation(text=text, count=len(text.split()), version="teacher")
 
 
-def _answer(messages: Sequence[Message], moment: Moment, expected: Callable[[str], Mapping[str, int]]) -> list[str]:
+def _answer(
+    messages: Sequence[Message], moment: Moment, expected: Callable[[str], Mapping[str, int]], learns: bool
+) -> list[str]:
     weights = read_weights(_remembered(messages[-1].content))
     said = []
     if not weights:
@@ -76,7 +86,7 @@ def _answer(messages: Sequence[Message], moment: Moment, expected: Callable[[str
             weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
             said = [_update(weights)]
     thought = read_terms(_last_answer(messages))
-    for feedback in moment.of("feedback"):
+    for feedback in moment.of("feedback") if learns else ():
         said = learned(weights, feedback, thought)
     for conflict in moment.of("conflict"):
         valued = [value(event["letter"], terms(event), weights) for event in conflict.data["events"]]

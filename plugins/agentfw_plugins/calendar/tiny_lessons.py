@@ -25,7 +25,7 @@ from agentfw.memory import Query, Recollection
 from ..memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from .environment import CalendarConflicts
 from .scratchpad import LABELS, NAMES, read_weights, write_weights
-from .teacher import TeacherPolicy
+from .teacher import TeacherPolicy, TeacherSettings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -49,19 +49,20 @@ _PIECES = r" ?[a-z]+=[A-Za-z0-9,:+.-]+| ?[+-]?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]+
 """Tags, numbers, words, signs: no token spans two of them."""
 
 
-def play(split: str, years: int, processes: int) -> Iterator[list[Lesson]]:
+def play(split: str, years: int, processes: int, attention: float = 1.0) -> Iterator[list[Lesson]]:
     """The teacher's years, in order: all users of the split once, then each of them a second year, and so on."""
     with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(partial(_year, split), range(years), chunksize=2)
+        yield from pool.map(partial(_year, split, attention), range(years), chunksize=2)
 
 
-def _year(split: str, index: int) -> list[Lesson]:
+def _year(split: str, attention: float, index: int) -> list[Lesson]:
     environment = CalendarConflicts()
     users = environment.settings.dataset().users(split)
     task = Task(index, seed=index, user=users[index % len(users)], split=split)
     settings = StrategyHubSettings(show=True)
     memory = _MeddledHub(settings, index) if index % 5 < 3 else StrategyHubMemory(settings)
-    agent = PolicyAgent(TeacherPolicy(), memories=[memory], window=2, recall=memory.settings.capacity)
+    teacher = TeacherPolicy(TeacherSettings(attention=attention))
+    agent = PolicyAgent(teacher, memories=[memory], window=2, recall=memory.settings.capacity)
     episode = asyncio.run(Engagement(environment, agent, EventDriven()).run(task))
     return [([episode.messages[place] for place in turn.shown], turn.text) for turn in episode.turns]
 

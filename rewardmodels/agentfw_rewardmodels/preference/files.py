@@ -27,7 +27,7 @@ from agentfw_rewardmodels.errors import FileRefusedError, MissingExtraError, Sto
 
 __all__ = ["read_arrays", "read_model", "write_arrays", "write_model"]
 
-FORMAT, VERSION = "agentfw preference model", 1
+FORMAT, VERSION = "agentfw preference model", 2
 DESCRIPTION = "model.json"
 AGAIN = "save the model again, or fit it anew"
 

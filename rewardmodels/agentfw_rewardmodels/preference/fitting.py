@@ -1,4 +1,4 @@
-"""Fits a preference model: reads the tables, merges the profiles (stage 1), trains the preferences (stage 2).
+"""Fits a preference model: tables, profiles (stage 1), preferences (stage 2), and what to expect of newcomers.
 
 The one rule: everything that was given is read and checked before any of it is trained on.
 """
@@ -6,6 +6,7 @@ The one rule: everything that was given is read and checked before any of it is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from agentfw_rewardmodels.errors import BadInputError
 from .checkpoints import Checkpoints, fingerprint
 from .dataset import Dataset, Pairs, read_pairs
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from .formulas import place
+from .newcomers import believed, expected
 from .profiles import merged, train_profiles
+from .scoring import stances
 from .settings import PreferenceSettings
 from .state import State
 from .tables import read_interactions, read_items, read_profiles
@@ -58,16 +60,13 @@ def fit(
         rows = merged(data.views, weights)
 
     begun = {} if start is None else _begun(start, data)
-    trainer = Trainer(training, rows, settings, begun)
+    trainer = Trainer(training, settings, begun)
     kept = None
     if checkpoints is not None:
         kept = Checkpoints(checkpoints, fingerprint(training, held_out, settings, list(begun.values())))
     trained = trainer.train(held_out, kept, progress)
     weights |= trained.weights
     own_users, own_items = weights.pop("users"), weights.pop("items")
-    places = np.zeros_like(own_users)
-    if data.view_names:
-        places = np.asarray(place(rows, weights) * (rows != 0).any(-1, keepdims=True), np.float32)
     state = State(
         settings=settings,
         users=data.users,
@@ -78,15 +77,32 @@ def fit(
         likes=data.likes if validation is None else training.likes,
         own_users=own_users,
         own_items=own_items,
-        profile_places=places,
+        by_profile=np.zeros((len(own_users), 3, settings.dimensions), np.float32),
         texts=data.texts,
         weights=weights,
         facts=data.facts,
         history=tuple(trained.history),
     )
+    if data.view_names:
+        state = _with_newcomers(state, rows)
     if kept is not None:
         kept.done()
     return state, opened
+
+
+def _with_newcomers(state: State, profiles: Float32Array) -> State:
+    """The same state, which knows what to expect of somebody who has a profile and no likes."""
+    likes = state.with_likes()
+    # Where nobody who likes anything has a profile, newcomers are expected to be like those who do like something.
+    known = likes & (profiles != 0).any(-1) if (profiles[likes] != 0).any() else likes
+    embeddings = state.embeddings()[0][known]
+    of_known = stances(embeddings, state.weights, state.settings)
+    weights = dict(state.weights)
+    weights |= believed(profiles[known], np.hstack([embeddings, of_known.interest, of_known.conformity]))
+    by_profile = expected(profiles, weights).reshape(-1, 3, state.settings.dimensions)
+    # Who has likes stays where training put them, profile included; of the others nothing was trained.
+    own_users = np.where(likes[:, None], state.own_users - by_profile[:, 0], np.float32(0.0))
+    return replace(state, own_users=own_users, by_profile=by_profile, weights=weights)
 
 
 def _split(data: Dataset, validation: Any, settings: PreferenceSettings) -> tuple[Dataset, Pairs]:
@@ -107,7 +123,7 @@ def _begun(start: State, data: Dataset) -> dict[str, Float32Array]:
     generator = np.random.default_rng(start.settings.seed)
     begun = dict(start.weights)
     for name, rows, old, new in (
-        ("users", start.own_users, start.users, data.users),
+        ("users", start.own_users + start.by_profile[:, 0], start.users, data.users),
         ("items", start.own_items, start.items, data.items),
     ):
         placed = generator.normal(0.0, 0.1, (len(new), rows.shape[1])).astype(np.float32)

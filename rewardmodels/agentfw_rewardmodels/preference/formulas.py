@@ -25,8 +25,8 @@ __all__ = [
     "branch",
     "fused",
     "gate",
+    "linear",
     "normalised",
-    "place",
     "softmax",
     "tanh",
 ]
@@ -81,11 +81,6 @@ def attention(views: Array, present: Array, weights: Weights) -> Array:
     """(18-20): one vector out of a user's views, (users, views, dimensions); an absent view has no share."""
     asked = tanh(linear(views, weights, "views")) @ weights["views.asks"]
     return (softmax(asked - 1e9 * (1.0 - present))[..., None] * views).sum(-2)
-
-
-def place(profiles: Array, weights: Weights) -> Array:
-    """Where a merged profile stands in the collaborative space: a user that nothing else is known of."""
-    return mlp(profiles, weights, "profile")
 
 
 def action(texts: Array, weights: Weights) -> Array:

@@ -11,7 +11,6 @@ same at every size.
 | orthogonality | 34 | the two branches of a user are at right angles |
 | user | 35, 36 | users of a batch are told apart |
 | action | 38-41 | an item's text lies where the item is, and ranks as it does |
-| profile | ours | a user's merged profile lies where the user is, and ranks as they do |
 | decay | 37 | small embeddings |
 
 In the contrasts each item of the batch is compared once, however many liked it, and what else a user likes is no
@@ -23,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .formulas import Weights, action, branch, fused, gate, normalised, place
+from .formulas import Weights, action, branch, fused, gate, normalised
 from .settings import PreferenceSettings
 
 __all__ = ["Batch", "Embeddings", "branches_of", "fused_of", "objective", "ranking"]
@@ -50,10 +49,6 @@ class Batch:
     texts: Any
     """Of `items`; None without texts."""
     other_texts: Any
-    profiles: Any
-    """Of `users`, merged; None without profiles."""
-    activity: Any
-    """Of `users`: how many likes each has; None without profiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +84,6 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
         loss = loss + settings.user_loss * _told_apart(normalised(merged), settings.temperature)
     if batch.texts is not None and settings.action_loss:
         loss = loss + settings.action_loss * _action(batch, items, merged, weights)
-    if batch.profiles is not None and settings.profile_loss:
-        loss = loss + settings.profile_loss * _profile(batch, embeddings, weights, settings)
     return loss
 
 
@@ -110,11 +103,11 @@ def fused_of(branches: dict[str, Any], weights: Weights) -> Any:
     return fused(interest, conformity, gate(interest, conformity, weights))
 
 
-def ranking(users: Any, items: Any, others: Any, importance: Any = 1.0) -> Any:
+def ranking(users: Any, items: Any, others: Any) -> Any:
     """(33): BPR."""
     from torch.nn.functional import softplus
 
-    return (importance * softplus((users * (others - items)).sum(-1))).mean()
+    return softplus((users * (others - items)).sum(-1)).mean()
 
 
 def _contrast_weights(settings: PreferenceSettings) -> dict[str, float]:
@@ -153,26 +146,6 @@ def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:
     if not pairs.any():
         return apart
     return apart + ranking(users[batch.user][pairs], texts[batch.item][pairs], others[pairs])
-
-
-def _profile(batch: Batch, embeddings: Embeddings, weights: Weights, settings: PreferenceSettings) -> Any:
-    """As if the users had come without interactions: items stay where they are, profiles move.
-
-    A like counts by one over the root of how many its user has. Otherwise what few busy users like is what is
-    expected of everybody who comes.
-    """
-    known = (batch.profiles != 0).any(-1)
-    places = place(batch.profiles, weights)
-    apart = 1.0 - (normalised(places) * normalised(embeddings.users.detach())).sum(-1)
-    merged = fused_of(branches_of(places, weights, settings), weights)
-    pairs = known[batch.user]
-    if not pairs.any():
-        return 0.0 * apart.sum()
-    liked_items, others = embeddings.items[batch.item].detach(), embeddings.others.detach()
-    importance = batch.activity[batch.user][pairs] ** -0.5
-    importance = importance / importance.mean()
-    rank = ranking(merged[batch.user][pairs], liked_items[pairs], others[pairs], importance)
-    return (apart * known).sum() / known.sum() + rank
 
 
 def _decay(batch: Batch, embeddings: Embeddings) -> Any:

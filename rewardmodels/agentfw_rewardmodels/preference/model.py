@@ -29,7 +29,7 @@ from .formulas import normalised
 from .metrics import by_user, recall_and_ndcg, top
 from .records import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore, Scores
 from .reports import ModelReport, UserReport
-from .scoring import Neighbours, Scorer, Stances, stances
+from .scoring import Neighbours, Scorer, Stances, newcomers, stances
 from .settings import PreferenceSettings
 from .state import State
 from .tables import read_interactions, read_items, read_profile, read_profiles
@@ -42,7 +42,7 @@ By = Literal["fused", "interest", "conformity"]
 USERS_AT_ONCE = 512
 OWN_ITEMS = 5
 SCORED = ("score", "interest", "conformity", "interest_z", "conformity_z", "reward")
-_ARRAYS = ("likes", "own_users", "own_items", "profile_places", "texts")
+_ARRAYS = ("likes", "own_users", "own_items", "by_profile", "texts")
 
 
 class PreferenceModel:
@@ -52,10 +52,10 @@ class PreferenceModel:
         self._state, self._encoder, self._encoder_is = state, encoder, encoder_is
         self._places = {user: place for place, user in enumerate(state.users)}
         users, self._item_rows = state.embeddings()
+        likes, profile = state.with_likes(), (state.by_profile != 0).any((1, 2))
         self._stances = stances(users, state.weights, state.settings)
-        self._known = (np.bincount(state.likes[0], minlength=len(state.users)) > 0) | (state.profile_places != 0).any(
-            -1
-        )
+        self._stances = self._stances.replaced(~likes, newcomers(state.by_profile[~likes], state.settings))
+        self._known = likes | profile
         self._scorer = Scorer(self._item_rows, state.texts, state.weights, state.settings)
         self._popularity = popularity(state.likes, len(state.items), state.settings.popularity)
         order = np.argsort(state.likes[0], kind="stable")
@@ -305,8 +305,7 @@ class PreferenceModel:
         """What is known of these users; a profile speaks for those without interactions."""
         if profile is not None and not all(len(self._likes_of(user)) for user in users):
             views = read_profile(profile)
-            rows = self._state.merged_place(views, self._open())
-            one = stances(rows, self._state.weights, self._state.settings)
+            one = newcomers(self._state.expected_by(views, self._open()), self._state.settings)
             return one.of(np.zeros(len(users), np.int64))
         for user in users:
             if user not in self._places or not self._known[self._places[user]]:

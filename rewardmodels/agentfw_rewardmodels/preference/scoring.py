@@ -21,7 +21,7 @@ from .formulas import Weights, action, branch, fused, gate, normalised, softmax
 from .records import Scores
 from .settings import PreferenceSettings
 
-__all__ = ["Neighbours", "Scorer", "Stances", "stances"]
+__all__ = ["Neighbours", "Scorer", "Stances", "newcomers", "stances"]
 
 AT_ONCE = 4_000_000
 """Likenesses of texts held at a time (16 MB)."""
@@ -46,6 +46,13 @@ class Stances:
     def of(self, rows: Any) -> Stances:
         return Stances(self.interest[rows], self.conformity[rows], self.fused[rows], self.share[rows])
 
+    def replaced(self, rows: Any, others: Stances) -> Stances:
+        """The same with others in these rows."""
+        copies = [part.copy() for part in (self.interest, self.conformity, self.fused, self.share)]
+        for part, other in zip(copies, (others.interest, others.conformity, others.fused, others.share), strict=True):
+            part[rows] = other
+        return Stances(*copies)
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
@@ -68,6 +75,14 @@ def stances(users: Float32Array, weights: Weights, settings: PreferenceSettings)
     return Stances(
         *(np.asarray(rows, np.float32) for rows in (interest, conformity, fused(interest, conformity, share), share))
     )
+
+
+def newcomers(by_profile: Float32Array, settings: PreferenceSettings) -> Stances:
+    """Of users who have a profile and no likes: both branches count alike, since nobody has seen yet which one does."""
+    interest, conformity = (np.asarray(normalised(by_profile[:, branch]), np.float32) for branch in (1, 2))
+    share = {"both": 0.5, "interest": 1.0, "conformity": 0.0}[settings.branches]
+    shares = np.full(len(by_profile), share, np.float32)
+    return Stances(interest, conformity, np.asarray(fused(interest, conformity, shares), np.float32), shares)
 
 
 class Scorer:

@@ -57,8 +57,6 @@ class PreferenceSettings:
     """Users differ from one another, formula 36."""
     action_loss: float = 0.1
     """Texts come to lie where their items are, formula 41; only with item texts."""
-    profile_loss: float = 0.1
-    """Profiles come to lie where their users are, so that a user without interactions has a place."""
     decay: float = 1e-4
     """Of the embeddings in a batch: the last term of formula 37."""
     temperature: float = 0.2
@@ -67,8 +65,7 @@ class PreferenceSettings:
     epochs: int = 300
     """At most so many; early stopping ends most trainings sooner."""
     patience: int = 25
-    """Training ends after so many looks at the validation split without a better one. Who has likes gains from many;
-    for newcomers, who have a profile alone, 10 did better."""
+    """Training ends after so many looks at the validation split without a better one."""
     look_every: int = 2
     """Epochs between two such looks."""
     validation: float = 0.1

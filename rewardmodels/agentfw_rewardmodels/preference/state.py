@@ -20,7 +20,7 @@ from agentfw_rewardmodels.errors import BadInputError
 
 from .dataset import Pairs, encoded_items, encoded_views, places_of
 from .encoders import Encoder, Float32Array
-from .formulas import place
+from .newcomers import expected
 from .profiles import merged
 from .propagation import Adjacency, propagated
 from .scoring import Scorer
@@ -43,8 +43,9 @@ class State:
     likes: Pairs
     own_users: Float32Array
     own_items: Float32Array
-    profile_places: Float32Array
-    """Where the users' profiles lie; rows of zeros for users without."""
+    by_profile: Float32Array
+    """What the users' profiles let one expect (users, 3, dimensions): their embedding, their interest, their
+    conformity. Zeros for users without a profile."""
     texts: Float32Array
     weights: Mapping[str, Float32Array]
     """The networks: all weights but those of users and items."""
@@ -54,16 +55,20 @@ class State:
     def embeddings(self) -> tuple[Float32Array, Float32Array]:
         """Of users and items, after the propagation.
 
-        Who or what has no interaction has only an untrained row there. Such a user stands where their profile lies, and
-        such an item, if it has a text, where the items of similar texts are.
+        Who or what has no interaction has only an untrained row there. Such a user stands where those with such
+        profiles do, and such an item, if it has a text, where the items of similar texts are.
         """
         users, items = len(self.users), len(self.items)
-        before = np.concatenate([self.own_users + self.profile_places, self.own_items])
+        before = np.concatenate([self.own_users + self.by_profile[:, 0], self.own_items])
         after = propagated(before, Adjacency.of(self.likes, users, items), self.settings.layers)
         user_rows, item_rows = after[:users], after[users:]
-        cold = np.bincount(self.likes[0], minlength=users) == 0
-        user_rows[cold] = self.profile_places[cold]
+        cold = ~self.with_likes()
+        user_rows[cold] = self.by_profile[cold, 0]
         return user_rows, self._with_neighbours(item_rows, self._cold_items())
+
+    def with_likes(self) -> Any:
+        """Which users have any."""
+        return np.bincount(self.likes[0], minlength=len(self.users)) > 0
 
     def _cold_items(self) -> Any:
         return np.bincount(self.likes[1], minlength=len(self.items)) == 0
@@ -81,14 +86,14 @@ class State:
         result[lost] = np.einsum("nk,nkd->nd", near.weight, rows[known][near.items])
         return result
 
-    def merged_place(self, views: Mapping[str, str], encoder: Encoder) -> Float32Array:
-        """Where one profile lies, (1, dimensions)."""
-        self._check_views(views)
-        return self._places([views], encoder)
+    def expected_by(self, profile: Mapping[str, str], encoder: Encoder) -> Float32Array:
+        """What one profile lets one expect, (1, 3, dimensions)."""
+        self._check_views(profile)
+        return self._expected([profile], encoder)
 
-    def _places(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
+    def _expected(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
         rows = merged(encoded_views(profiles, self.view_names, encoder), self.weights)
-        return np.asarray(place(rows, self.weights) * (rows != 0).any(-1, keepdims=True), np.float32)
+        return expected(rows, self.weights).reshape(-1, 3, self.settings.dimensions)
 
     def _check_views(self, views: Mapping[str, str]) -> None:
         if not self.view_names:
@@ -110,11 +115,10 @@ class State:
         if not likes.size:
             raise BadInputError("no like would be left", mend="leave out some of the dislikes")
         titles = {**self.titles, **texts}
-        places = np.zeros((len(users), self.settings.dimensions), np.float32)
-        places[: len(self.users)] = self.profile_places
+        by_profile = _longer(self.by_profile, len(users))
         if profiles and encoder is not None:
             place_of = {user: place for place, user in enumerate(users)}
-            places[[place_of[user] for user in profiles]] = self._places(list(profiles.values()), encoder)
+            by_profile[[place_of[user] for user in profiles]] = self._expected(list(profiles.values()), encoder)
         new = replace(
             self,
             users=users,
@@ -123,7 +127,7 @@ class State:
             likes=likes,
             own_users=_longer(self.own_users, len(users)),
             own_items=_longer(self.own_items, len(items)),
-            profile_places=places,
+            by_profile=by_profile,
             texts=self._texts_with(texts, items, encoder),
             facts={
                 **self.facts,
@@ -134,7 +138,7 @@ class State:
                 "duplicates": self.facts["duplicates"] + interactions.duplicates + again,
                 "contradictions": self.facts["contradictions"] + interactions.contradictions,
                 "items_without_text": sum(item not in titles for item in items),
-                "users_without_profile": int((places == 0).all(-1).sum()),
+                "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
                 "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
             },
         )
@@ -163,6 +167,6 @@ class State:
 
 
 def _longer(rows: Float32Array, count: int) -> Float32Array:
-    result = np.zeros((count, rows.shape[1]), np.float32)
+    result = np.zeros((count, *rows.shape[1:]), np.float32)
     result[: len(rows)] = rows
     return result

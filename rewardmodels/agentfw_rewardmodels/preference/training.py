@@ -1,4 +1,4 @@
-"""Stage 2: trains the embeddings of users and items, the branches, and where texts and profiles lie.
+"""Stage 2: trains the embeddings of users and items, the branches, and where texts lie.
 
 The one rule: one seed, one model, on one machine with one number of threads; also when the training was killed in
 between and went on from its checkpoint. Torch's own random state is neither used nor changed.
@@ -21,7 +21,7 @@ from .batches import Drawer, Places, tensor
 from .checkpoints import Checkpoints
 from .dataset import Dataset, Pairs, popularity
 from .encoders import Float32Array
-from .formulas import normalised, place
+from .formulas import normalised
 from .losses import Batch, Embeddings, branches_of, fused_of, objective
 from .metrics import by_user, recall_and_ndcg, top
 from .propagation import Adjacency, Matrix, propagate, propagated
@@ -66,11 +66,9 @@ def device_of(settings: PreferenceSettings) -> str:
 
 
 class Trainer:
-    """Trains on one dataset. `profiles` are merged views, rows of zeros where there are none."""
+    """Trains on one dataset, perhaps from the weights of an earlier model."""
 
-    def __init__(
-        self, data: Dataset, profiles: Float32Array, settings: PreferenceSettings, start: dict[str, Float32Array]
-    ) -> None:
+    def __init__(self, data: Dataset, settings: PreferenceSettings, start: dict[str, Float32Array]) -> None:
         import torch
 
         self.data, self.settings, self.device = data, settings, device_of(settings)
@@ -80,10 +78,8 @@ class Trainer:
         self.drawer = Drawer(data.likes, self.users, self.items, settings.batch, settings.seed)
         self._popularity = tensor(popularity(data.likes, self.items, settings.popularity), self.device)
         self._texts = tensor(data.texts, self.device) if data.texts.size else None
-        self._profiles = tensor(profiles, self.device) if profiles.size else None
-        self._activity = tensor(np.bincount(data.likes[0], minlength=self.users).astype(np.float32), self.device)
         generator = torch.Generator().manual_seed(settings.seed)
-        shapes = shapes_of(self.users, self.items, settings.dimensions, data.texts.shape[1], profiles.shape[1])
+        shapes = shapes_of(self.users, self.items, settings.dimensions, data.texts.shape[1])
         self.weights = {
             name: self._begun(name, shape, start, generator).to(self.device).requires_grad_()
             for name, shape in shapes.items()
@@ -136,8 +132,6 @@ class Trainer:
             popularity=self._popularity[items],
             texts=None if self._texts is None else self._texts[items],
             other_texts=None if self._texts is None else self._texts[others],
-            profiles=None if self._profiles is None else self._profiles[tensor(places.users, self.device)],
-            activity=None if self._profiles is None else self._activity[tensor(places.users, self.device)],
         )
         rows = torch.cat([user_rows, item_rows, other_rows])
         sizes = [len(user_rows), len(item_rows), len(other_rows)]
@@ -146,13 +140,10 @@ class Trainer:
         return objective(batch, embeddings, self.weights, self.settings)
 
     def _before(self) -> Any:
-        """What goes into the propagation: a user begins where their profile lies, plus what is their own."""
+        """What goes into the propagation."""
         import torch
 
-        users = self.weights["users"]
-        if self._profiles is not None:
-            users = users + place(self._profiles, self.weights) * (self._profiles != 0).any(-1, keepdim=True)
-        return torch.cat([users, self.weights["items"]])
+        return torch.cat([self.weights["users"], self.weights["items"]])
 
     def train(self, validation: Pairs, checkpoints: Checkpoints | None, report: Callable[[Progress], None]) -> Trained:
         """All epochs, or as many as early stopping lets."""
@@ -248,12 +239,11 @@ class _State:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def shapes_of(users: int, items: int, dimensions: int, text: int, profile: int) -> dict[str, tuple[int, ...]]:
+def shapes_of(users: int, items: int, dimensions: int, text: int) -> dict[str, tuple[int, ...]]:
     """Every weight of stage 2, in the order in which they are drawn."""
     shapes: dict[str, tuple[int, ...]] = {"users": (users, dimensions), "items": (items, dimensions)}
-    networks = {"interest": dimensions, "conformity": dimensions} | ({"profile": profile} if profile else {})
-    for name, inside in networks.items():
-        shapes[f"{name}.first.weight"], shapes[f"{name}.first.bias"] = (dimensions, inside), (dimensions,)
+    for name in ("interest", "conformity"):
+        shapes[f"{name}.first.weight"], shapes[f"{name}.first.bias"] = (dimensions, dimensions), (dimensions,)
         shapes[f"{name}.second.weight"], shapes[f"{name}.second.bias"] = (dimensions, dimensions), (dimensions,)
     shapes["gate.weight"], shapes["gate.bias"] = (dimensions, dimensions), (dimensions,)
     shapes["gate.asks"] = (dimensions,)
