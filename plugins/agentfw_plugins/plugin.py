@@ -387,7 +387,7 @@ def agentfw_specs() -> list[NamedSpec]:
         NamedSpec(
             "train-calendar",
             str(specs / "train_calendar.toml"),
-            "agentfw train calendar: an early checkpoint of the small model, round by round",
+            "agentfw train calendar: a small model that learns from every second feedback learns better",
         ),
         NamedSpec("train-budget", str(specs / "train_budget.toml"), "agentfw train budget: to be right in time"),
         NamedSpec("train-any", str(specs / "train_any.toml"), "agentfw train: the small model, by GRPO on an adapter"),

@@ -4,10 +4,11 @@ The one rule: the same command makes the same folder, on one machine. What is me
 users that it has never seen: `python tests/benchmarks/tiny_policy.py`.
 
     python -m agentfw_plugins.calendar.make_tiny FOLDER
-    python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 1000 --from EARLIER    # go on from other weights
+    python -m agentfw_plugins.calendar.make_tiny FOLDER --steps 1000 --from tiny       # go on from other weights
 
 It needs the extra `train` and two to three hours of two cores' time. Only the teacher's answers are learned, not what
-it was shown. `--steps` with a small number makes an early checkpoint, such as `agentfw train calendar` starts from.
+it was shown. `--attention 0.55` teaches to learn from about half of what is said: `agentfw train calendar` starts from
+such a model (docs/tiny.md has the command).
 """
 
 from __future__ import annotations

@@ -44,6 +44,18 @@ def test_in_some_years_the_hub_is_meddled_with() -> None:
     assert jumps(years[0]) > 5
 
 
+@pytest.mark.parametrize("attention", [0.0, 0.55, 1.0])
+def test_an_inattentive_teacher_learns_from_so_many_feedbacks(attention: float) -> None:
+    """Of four years of 103 feedbacks each; at 0.55 three standard deviations are 0.07."""
+    years = list(play("train", 4, processes=2, attention=attention))
+
+    learns = [answer.startswith("named: ") for year in years for _, answer in year[1:]]
+
+    assert len(learns) == 4 * 103
+    assert sum(learns) / len(learns) == pytest.approx(attention, abs=0.07 if 0 < attention < 1 else 0)
+    assert all('"decide"' in answer for year in years for _, answer in year)
+
+
 def test_muon_steps_as_far_in_every_direction_of_a_matrix() -> None:
     torch = pytest.importorskip("torch")
     from agentfw_plugins.models.muon import orthogonal
