@@ -50,7 +50,7 @@ def made(size: int, seed: int) -> PreferenceModel:
         likes=np.stack([np.repeat(np.arange(size), LIKES), generator.integers(0, size, size * LIKES)]),
         own_users=weights.pop("users"),
         own_items=weights.pop("items"),
-        profile_places=np.zeros((size, DIMENSIONS), np.float32),
+        by_profile=np.zeros((size, 3, DIMENSIONS), np.float32),
         texts=texts / np.linalg.norm(texts, axis=1, keepdims=True),
         weights=weights,
         facts={},

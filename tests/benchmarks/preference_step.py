@@ -100,7 +100,7 @@ def sides(data: Dataset, seed: int) -> dict[str, Callable[[], Any]]:
                 layer = matrix.forward @ layer
 
     settings = PreferenceSettings(layers=LAYERS, dimensions=DIMENSIONS, batch=BATCH, device="cpu", seed=seed)
-    trainer = Trainer(data, np.zeros((users, 0), np.float32), settings, {})
+    trainer = Trainer(data, settings, {})
     checked()
     return {
         "edge_index": lambda: step(their_loss, their_optimizer),
