@@ -38,7 +38,7 @@ TEXT, DIMENSIONS, LIKES = 256, 64, 20
 def made(size: int, seed: int) -> PreferenceModel:
     """A model with random weights: what they say costs nothing, how many there are does."""
     generator = np.random.default_rng([seed, size])
-    shapes = shapes_of(size, size, DIMENSIONS, TEXT, 0)
+    shapes = shapes_of(size, size, DIMENSIONS, TEXT)
     weights = {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     texts = generator.normal(size=(size, TEXT)).astype(np.float32)
     state = State(
