@@ -19,10 +19,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agentfw import Engagement, EventDriven, PolicyAgent, Task
-from agentfw.episode import Message
 from agentfw.memory import Query, Recollection
 
 from ..memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from ..models.making import Lesson
 from .environment import CalendarConflicts
 from .scratchpad import LABELS, NAMES, read_weights, write_weights
 from .teacher import TeacherPolicy, TeacherSettings
@@ -30,10 +30,7 @@ from .teacher import TeacherPolicy, TeacherSettings
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Lesson", "make_tokenizer", "play"]
-
-Lesson = tuple[list[Message], str]
-"""What was shown in a turn, and what the teacher said."""
+__all__ = ["make_tokenizer", "play"]
 
 _CALLS = (
     '<tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["',

@@ -11,7 +11,8 @@ import pytest
 
 from agentfw.parsing import parse_calls
 from agentfw_plugins.calendar.scratchpad import read_weights
-from agentfw_plugins.calendar.tiny_lessons import Lesson, play
+from agentfw_plugins.calendar.tiny_lessons import play
+from agentfw_plugins.models.making import Lesson
 from agentfw_plugins.models.small_chat import SmallChat
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
 import string
 import sys
@@ -23,8 +22,7 @@ from typing import TYPE_CHECKING
 
 from agentfw import Engagement, PolicyAgent
 
-from ...calendar.make_tiny import CONFIG, TEMPLATE, TOKENIZER, Recipe, train
-from ...calendar.tiny_lessons import Lesson
+from ...models.making import Lesson, Recipe, train, write_folder
 from ...models.small_chat import END, ROLES
 from ...policies.scripted import ScriptedPolicy
 from .environment import Budget
@@ -38,6 +36,7 @@ _SHAPE = {"hidden_size": 48, "intermediate_size": 96, "head_dim": 12, "max_posit
 _PIECES = r" ?</?answer>| ?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]|\s"
 """Numbers, words and signs are a token each, with the space before them."""
 _UNKNOWN = "<|unknown|>"
+_ABOUT = {"agentfw_reads": "last_message", "unk_token": _UNKNOWN}
 
 
 async def demonstrations(count: int, seed: int) -> list[Lesson]:
@@ -62,19 +61,6 @@ def make_tokenizer(lessons: Sequence[Lesson]) -> Tokenizer:
     return tokenizer
 
 
-def write_folder(folder: Path, lessons: Sequence[Lesson]) -> None:
-    """Everything but the weights."""
-    folder.mkdir(parents=True)
-    tokenizer = make_tokenizer(lessons)
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-    config = {**CONFIG, **_SHAPE, "vocab_size": -(-tokenizer.get_vocab_size() // 32) * 32}
-    about = {**TOKENIZER, "agentfw_reads": "last_message", "unk_token": _UNKNOWN}
-    about["model_max_length"] = _SHAPE["max_position_embeddings"]
-    for name, content in (("config.json", config), ("tokenizer_config.json", about)):
-        (folder / name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-    (folder / "chat_template.jinja").write_text(TEMPLATE, "utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where the model goes; made anew")
@@ -84,7 +70,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     lessons = asyncio.run(demonstrations(given.demonstrations, given.seed))
-    write_folder(given.folder, lessons)
+    write_folder(given.folder, make_tokenizer(lessons), _SHAPE, _ABOUT)
     recipe = Recipe(given.steps, given.rate, rows=12, muon=False, seed=given.seed)
     train(given.folder, lessons, recipe)
     return 0
