@@ -16,6 +16,7 @@ from itertools import chain
 from .agent import Agent, Decision, InFlight, Moment
 from .environment import Brief
 from .episode import Call, Message, Observation, Task
+from .errors import UsageError
 from .memory import Memory, Query, Recollection
 from .parsing import parse_calls
 from .policy import Generation, Policy, Request, Sampling
@@ -41,6 +42,7 @@ class PolicyAgent(Agent):
         self.window, self.recall = window, recall
         self._given = tools
         self._tools: dict[str, Tool] = {}
+        self._acting = False
 
     def begin(self, task: Task, brief: Brief) -> None:
         self.task, self.brief = task, brief
@@ -66,6 +68,18 @@ class PolicyAgent(Agent):
         return not self._was_broken_off
 
     async def act(self, moment: Moment) -> Decision:
+        if self._acting:  # two episodes would be told as one conversation
+            raise UsageError(
+                "one PolicyAgent is in two engagements at once",
+                mend="make a PolicyAgent for each; they may share the policy, the tools and the memories",
+            )
+        self._acting = True
+        try:
+            return await self._act(moment)
+        finally:
+            self._acting = False
+
+    async def _act(self, moment: Moment) -> Decision:
         self._was_broken_off = moment.interrupted is not None
         self._listen(moment, await self._recall(moment))
         shown = [self._system, *self._window()]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Call, Episode, Message, Task
+from agentfw.errors import UsageError
 from agentfw.interfaces import Interface
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
@@ -208,6 +211,29 @@ def test_the_tools_of_a_memory_are_tools_of_the_agent() -> None:
     play(policy, Desk(), memories=[Notes()])
     assert [one.name for one in policy.requests[0].actions] == ["reply", "write", "look_up"]
     assert policy.requests[1].messages[3] == Message("tool", "Ada: see above", answers="1.0")
+
+
+class Slow(Policy):
+    """Lets others go on while it thinks, as a server does."""
+
+    async def generate(self, request: Request) -> Generation:
+        await asyncio.sleep(0.01)
+        return Generation("", count=1)
+
+
+def test_an_agent_in_two_engagements_at_once_is_refused() -> None:
+    async def both(*agents: PolicyAgent) -> list[Episode]:
+        engagements = [Engagement(Desk(1, 2), agent) for agent in agents]
+        return await asyncio.gather(*(one.run(Task(index, seed=7)) for index, one in enumerate(engagements)))
+
+    policy = Slow()
+    agent = PolicyAgent(policy)
+    with pytest.raises(UsageError, match="two engagements at once"):
+        asyncio.run(both(agent, agent))
+
+    one, other = asyncio.run(both(PolicyAgent(policy), PolicyAgent(policy)))
+    assert len(one.turns) == len(other.turns) > 0
+    assert asyncio.run(Engagement(Desk(1), agent).run(Task(3, seed=7))).turns, "afterwards it is free again"
 
 
 def test_the_round_is_told() -> None:
