@@ -19,8 +19,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -250,10 +250,10 @@ class VLLMServer:
 
     async def _lost(self, error: EndpointError) -> EndpointError:
         """An error of a server that doesn't answer any more."""
-        if self._process is not None:
-            # Its connections break before its process has ended, and that it died is what is worth telling.
-            with suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(self._process.wait, _DYING)
+        # Its connections break before its process has ended, and that it died is what is worth telling.
+        until = time.monotonic() + _DYING
+        while self._process is not None and self._process.poll() is None and time.monotonic() < until:
+            await asyncio.sleep(_DYING / 30)
         return self._blamed(str(error), error.mend)
 
     def _blamed(self, what: str, mend: str) -> EndpointError:

@@ -97,8 +97,8 @@ def _with_newcomers(state: State, profiles: Float32Array) -> State:
     known = likes & (profiles != 0).any(-1) if (profiles[likes] != 0).any() else likes
     embeddings = state.embeddings()[0][known]
     of_known = stances(embeddings, state.weights, state.settings)
-    weights = dict(state.weights)
-    weights |= believed(profiles[known], np.hstack([embeddings, of_known.interest, of_known.conformity]))
+    of_newcomers = believed(profiles[known], np.hstack([embeddings, of_known.interest, of_known.conformity]))
+    weights = {**state.weights, **of_newcomers}
     by_profile = expected(profiles, weights).reshape(-1, 3, state.settings.dimensions)
     # Who has likes stays where training put them, profile included; of the others nothing was trained.
     own_users = np.where(likes[:, None], state.own_users - by_profile[:, 0], np.float32(0.0))

@@ -55,15 +55,13 @@ class State:
     def embeddings(self) -> tuple[Float32Array, Float32Array]:
         """Of users and items, after the propagation.
 
-        Who or what has no interaction has only an untrained row there. Such a user stands where those with such
-        profiles do, and such an item, if it has a text, where the items of similar texts are.
+        Who or what has no interaction has only an untrained row there. What is expected of such a user is in
+        `by_profile`; such an item, if it has a text, stands where the items of similar texts are.
         """
         users, items = len(self.users), len(self.items)
         before = np.concatenate([self.own_users + self.by_profile[:, 0], self.own_items])
         after = propagated(before, Adjacency.of(self.likes, users, items), self.settings.layers)
         user_rows, item_rows = after[:users], after[users:]
-        cold = ~self.with_likes()
-        user_rows[cold] = self.by_profile[cold, 0]
         return user_rows, self._with_neighbours(item_rows, self._cold_items())
 
     def with_likes(self) -> Any:
