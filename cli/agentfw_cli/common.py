@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.metadata import EntryPoint
-from agentfw_cli.out import Out
+from agentfw.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -94,19 +94,19 @@ def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
     if len(offers) > 1:
         titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
         raise DuplicateComponentError(
-            f"{what} is offered twice: by {titles}", mend=f"pip uninstall {entry.distribution}"
+            f"{what} is offered twice: by {titles}", fix=f"pip uninstall {entry.distribution}"
         )
     check_allowed(entry)
     text = f"{what} of {entry.distribution} {entry.version}"
-    mend = f"pip install --upgrade {entry.distribution}, or pip uninstall {entry.distribution}"
+    fix = f"pip install --upgrade {entry.distribution}, or pip uninstall {entry.distribution}"
     try:
         command = entry.load()
     except AgentfwError:
         raise
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{text} can't be loaded: {describe(error)}", mend=mend) from error
+        raise PluginError(f"{text} can't be loaded: {describe(error)}", fix=fix) from error
     if not isinstance(command, click.Command):
-        raise PluginError(f"{text} is no click command but {type(command).__name__}", mend=mend)
+        raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
     return command
 
 

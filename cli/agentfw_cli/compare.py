@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
-from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -76,7 +76,7 @@ def compare(
         found |= _played(specs, load_host(out, blocked, strict), root, out)
     folders = [found[name] for name in which]
     if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
-        raise UsageError("a comparison needs two different runs", mend="see: agentfw runs list")
+        raise UsageError("a comparison needs two different runs", fix="see: agentfw runs list")
     table = compare_runs(folders, figures)
     if as_json:
         out.data([row.to_record() for row in table])

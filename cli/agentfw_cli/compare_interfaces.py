@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
-from agentfw_cli.out import Out
 
 __all__ = ["compare_interfaces"]
 
@@ -116,7 +116,7 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found:
-        raise UsageError(f'"{text}" names no seeds', mend="write numbers and ranges, such as --seeds 7 or --seeds 1-20")
+        raise UsageError(f'"{text}" names no seeds', fix="write numbers and ranges, such as --seeds 7 or --seeds 1-20")
     return found
 
 

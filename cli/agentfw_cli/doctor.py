@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
-from agentfw_cli.out import Out
 
 __all__ = ["doctor"]
 

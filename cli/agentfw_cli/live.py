@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from agentfw.out import Out, width_of
 from agentfw.runs.run import Watcher
-from agentfw_cli.out import Out, width_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _guarded(arguments: list[str], debug: bool) -> int:
-    from agentfw_cli.out import Out
+    from agentfw.out import Out
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a bar or half an emoji on a terminal that can't show it is no error
@@ -161,7 +161,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
         from agentfw.errors import AgentfwError
 
         if isinstance(error, AgentfwError):
-            Out().error(error.message, error.mend)
+            Out().error(error.message, error.fix)
             return error.exit_code
         Out().error(f"{type(error).__name__}: {error}", "that is a bug; agentfw --debug ... shows where")
         return 1

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import name_of, note_problems
-from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -46,7 +46,7 @@ def play(made: Made, out: Out) -> Summary:
                 return asyncio.run(made.execute(watcher))
         except AgentfwError as error:
             if not isinstance(error, UsageError):  # a wrong setting stays wrong
-                error.mend = f"{error.mend}; then go on: agentfw runs resume {name_of(made.folder)}".removeprefix("; ")
+                error.fix = f"{error.fix}; then go on: agentfw runs resume {name_of(made.folder)}".removeprefix("; ")
             raise
         except KeyboardInterrupt:
             out.error(
@@ -87,7 +87,7 @@ def execute(made: Made, host: Host, out: Out) -> None:
         files = write_report(made.folder)
     except StorageError as error:  # the run itself is done: what came of it is told first
         failed = error
-        failed.mend += f"; then: agentfw report {name_of(made.folder)}"
+        failed.fix += f"; then: agentfw report {name_of(made.folder)}"
     if out.json:
         record = summary.to_record()
         out.data({**record, "folder": str(made.folder.path), "files": [str(file) for file in files]})

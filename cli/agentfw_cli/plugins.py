@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
-from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
@@ -47,7 +47,7 @@ def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: boo
             "version": record.version,
             "state": record.state,
             "missing_extra": "",
-            "summary": "; ".join(record.problem_lines()) or f"{record.error}; {record.mend}",
+            "summary": "; ".join(record.problem_lines()) or f"{record.error}; {record.fix}",
         }
         for record in host.plugins
         if record.state != "active"

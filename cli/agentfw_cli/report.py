@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import json_option, runs_folder, runs_option
-from agentfw_cli.out import Out
 
 __all__ = ["report"]
 
@@ -42,7 +42,7 @@ def report(run: str, picture: Path | None, episode: str | None, runs: Path | Non
     folder = find_run(runs_folder(runs), run)
     if episode is not None and picture is None:
         raise UsageError(
-            "--episode says which episode to draw, and there is no file to draw it into", mend="add --picture FILE"
+            "--episode says which episode to draw, and there is no file to draw it into", fix="add --picture FILE"
         )
     written = [write_episode_picture(folder, picture, episode)] if picture is not None else write_report(folder)
     files = [str(file) for file in written]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.metadata import EntryPoint, entry_points
+from agentfw.out import Out
 from agentfw_cli.common import figure_row, load_command, load_host, name_of, runs_folder
-from agentfw_cli.out import Out
 from agentfw_cli.playing import execute
 from agentfw_cli.spec_options import kept, name_in, spec_options, with_options
 
@@ -109,7 +109,7 @@ def run(
     values = with_options(start_values(host, environment, spec), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     if "optimizer" in values:
-        raise UsageError("this is the spec of a training, not of a run", mend="see: agentfw train --help")
+        raise UsageError("this is the spec of a training, not of a run", fix="see: agentfw train --help")
     made = Run.create(parse_spec(values, "spec"), host, runs_folder(runs))
     execute(made, host, out)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import (
     figure_row,
     host_options,
@@ -22,7 +23,6 @@ from agentfw_cli.common import (
     runs_folder,
     runs_option,
 )
-from agentfw_cli.out import Out
 
 if TYPE_CHECKING:
     from agentfw.runs.folder import RunFolder

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.out import Out
 from agentfw_cli.common import figure_row, load_host, name_of, runs_folder
-from agentfw_cli.out import Out
 from agentfw_cli.playing import execute
 from agentfw_cli.spec_options import kept, spec_options, with_options
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from agentfw.out import Out, width_of
 from agentfw.runs.summary import intervals, leading
 from agentfw.training.training import TrainingWatcher
-from agentfw_cli.out import Out, width_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -101,7 +101,7 @@ class Engagement:
         if both:
             raise PluginError(
                 f"a tool and an action of the world are both called {', '.join(both)}",
-                mend="leave the tool out, or give it a prefix",
+                fix="leave the tool out, or give it a prefix",
             )
         offered = (*brief.actions, *(tool.action for tool in self.agent.tools.values()))
         episode.actions[seat] = [asdict(action) for action in offered]

@@ -197,7 +197,7 @@ class Episode:
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(
-                f"this is no episode record of agentfw: {error!r}", mend="was it written by another version or program?"
+                f"this is no episode record of agentfw: {error!r}", fix="was it written by another version or program?"
             ) from error
 
 

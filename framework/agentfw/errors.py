@@ -1,6 +1,6 @@
 """Every error that agentfw raises on purpose, in one tree.
 
-The one rule: an error says what failed and, in `mend`, what to do about it. The command line prints both lines and
+The one rule: an error says what failed and, in `fix`, what to do about it. The command line prints both lines and
 exits with `exit_code`; a traceback appears only with `--debug`. What a *model* does wrong is never an exception: it
 is data.
 
@@ -48,14 +48,14 @@ __all__ = [
 
 
 class AgentfwError(Exception):
-    """What failed (`message`) and what to do about it (`mend`)."""
+    """What failed (`message`) and what to do about it (`fix`)."""
 
     exit_code = 1
 
-    def __init__(self, message: str, *, mend: str = "") -> None:
+    def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.mend = mend
+        self.fix = fix
 
 
 class UsageError(AgentfwError):
@@ -69,15 +69,15 @@ class SettingsError(UsageError):
 class UnknownNameError(UsageError):
     """A name that nobody knows, with the nearest one that somebody does."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, mend: str = "") -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
         choices = sorted(known)
         guess = nearest(name, choices)
         message = f'no {kind} is called "{name}"'
         if guess:
             message += f'; did you mean "{guess}"?'
-        if not mend:
-            mend = f"known: {', '.join(choices)}" if choices else f"there is no {kind} at all here"
-        super().__init__(message, mend=mend)
+        if not fix:
+            fix = f"known: {', '.join(choices)}" if choices else f"there is no {kind} at all here"
+        super().__init__(message, fix=fix)
         self.kind, self.name, self.guess = kind, name, guess
 
 
@@ -94,11 +94,11 @@ class DuplicateComponentError(PluginError):
 
 
 class MissingExtraError(PluginError):
-    """An optional dependency is missing; the mend is the command that installs it."""
+    """An optional dependency is missing; the fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', mend=f'pip install "{distribution}[{extra}]"')
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f'pip install "{distribution}[{extra}]"')
         self.extra = extra
 
 

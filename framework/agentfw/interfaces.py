@@ -59,7 +59,7 @@ class Polling(Interface):
 
     def __post_init__(self) -> None:
         if not 0 < self.every < inf:
-            raise SettingsError(f"can't poll every {self.every}", mend="give a time above zero, such as polling:15")
+            raise SettingsError(f"can't poll every {self.every}", fix="give a time above zero, such as polling:15")
 
     def delivery(self, now: Time, busy: bool) -> Time | None:
         steps = now / self.every
@@ -94,7 +94,7 @@ def parse_interface(text: str) -> Interface:
         try:
             return Polling(float(argument))
         except ValueError:
-            raise SettingsError(f'"{text}" says no interval', mend="write polling:15 to look every 15 units") from None
+            raise SettingsError(f'"{text}" says no interval', fix="write polling:15 to look every 15 units") from None
     plain = {"event_driven": EventDriven, "step_loop": StepLoop, "reflex": Reflex}.get(name)
     if plain is None or argument:
         raise UnknownNameError("interface", text, _NAMES)

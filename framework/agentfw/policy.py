@@ -106,7 +106,7 @@ class Policy:
         """
         raise UsageError(
             f"{type(self).__name__} can't take an adapter, so it can't be trained",
-            mend="choose a policy that can, such as tiny, transformers or vllm",
+            fix="choose a policy that can, such as tiny, transformers or vllm",
         )
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:

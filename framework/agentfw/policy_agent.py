@@ -71,7 +71,7 @@ class PolicyAgent(Agent):
         if self._acting:  # two episodes would be told as one conversation
             raise UsageError(
                 "one PolicyAgent is in two engagements at once",
-                mend="make a PolicyAgent for each; they may share the policy, the tools and the memories",
+                fix="make a PolicyAgent for each; they may share the policy, the tools and the memories",
             )
         self._acting = True
         try:

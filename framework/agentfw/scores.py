@@ -105,16 +105,14 @@ def by_round(first: float, last: float) -> Schedule:
 def stages(*weights: float) -> Schedule:
     """Equal stages of training: three weights change at u = U/3 and 2U/3."""
     if not weights:
-        raise SettingsError("stages need at least one weight", mend="write stages:0.8,0.6,0.6")
+        raise SettingsError("stages need at least one weight", fix="write stages:0.8,0.6,0.6")
     return lambda progress: weights[min(int(progress.training * len(weights)), len(weights) - 1)]
 
 
 def ramp(cap: float, until: float = 1.0) -> Schedule:
     """From zero, in a straight line over training, to `cap`, which it reaches at u/U = `until` and keeps."""
     if not 0 < until <= 1:
-        raise SettingsError(
-            f"a ramp can't end at {until}", mend="it ends after a share of training: above 0, at most 1"
-        )
+        raise SettingsError(f"a ramp can't end at {until}", fix="it ends after a share of training: above 0, at most 1")
     return lambda progress: cap * min(1.0, progress.training / until)
 
 
@@ -139,7 +137,7 @@ def parse_schedule(text: str | float) -> Schedule:
         cap, _, until = rest.partition("@")
         return ramp(_number(cap, text), _number(until or 1.0, text))
     raise SettingsError(
-        f'"{text}" is no weight', mend="write a number, round:FIRST->LAST, stages:A,B,C, ramp:CAP or ramp:CAP@SHARE"
+        f'"{text}" is no weight', fix="write a number, round:FIRST->LAST, stages:A,B,C, ramp:CAP or ramp:CAP@SHARE"
     )
 
 
@@ -157,5 +155,5 @@ def _number(value: str | float, whole: str | float) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise SettingsError(f'"{whole}" is no weight: "{value}" is not a number', mend="write weights such as 0.5")
+        raise SettingsError(f'"{whole}" is no weight: "{value}" is not a number', fix="write weights such as 0.5")
     return number

@@ -112,7 +112,7 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
         known = ", ".join(sorted(_keys(model))) if model else ""
         message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings are wrong:", *lines])
         raise SettingsError(
-            message, mend=f"known settings of {where}: {known}" if known else f"give {where} no settings"
+            message, fix=f"known settings of {where}: {known}" if known else f"give {where} no settings"
         )
     return checked
 
@@ -127,18 +127,18 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
         dotted, equals, text = assignment.partition("=")
         parts = [part.strip() for part in dotted.split(".")]
         if not equals or not all(parts):
-            raise SettingsError(f'--set "{assignment}" isn\'t of the form KEY=VALUE', mend="--set environment.rate=0.5")
+            raise SettingsError(f'--set "{assignment}" isn\'t of the form KEY=VALUE', fix="--set environment.rate=0.5")
         table = values
         for part in parts[:-1]:
             inner = table.setdefault(part, {})
             if not isinstance(inner, dict):
                 raise SettingsError(
-                    f'--set "{assignment}": {part} already has the value {_shown(inner)}', mend="drop one of them"
+                    f'--set "{assignment}": {part} already has the value {_shown(inner)}', fix="drop one of them"
                 )
             table = inner
         if isinstance(table.get(parts[-1]), dict):
             raise SettingsError(
-                f'--set "{assignment}": {parts[-1]} already has keys of its own', mend="drop one of them"
+                f'--set "{assignment}": {parts[-1]} already has keys of its own', fix="drop one of them"
             )
         table[parts[-1]] = _toml_value(text)
     return values

@@ -136,13 +136,13 @@ def bootstrap_ratio(
     if len(above) != len(below):
         raise UsageError(
             f"a ratio needs as many denominators as numerators, not {len(below)} for {len(above)}",
-            mend="give one denominator for every numerator, in the same order",
+            fix="give one denominator for every numerator, in the same order",
         )
     known = ~(np.isnan(above) | np.isnan(below))
     above, below = above[known], below[known]
     _check(above, samples, level)
     if below.sum() == 0:
-        raise UsageError("the denominators sum to 0, so there is no ratio", mend="leave out the groups without rounds")
+        raise UsageError("the denominators sum to 0, so there is no ratio", fix="leave out the groups without rounds")
     ratios = []
     for rows in _resamples(len(above), samples, seed):
         sums = below[rows].sum(axis=1)
@@ -181,16 +181,16 @@ def _pair(a: Mapping[str, float] | Numbers, b: Mapping[str, float] | Numbers) ->
         if not shared:
             raise UsageError(
                 "the two sides have no episode in common, so there is nothing to pair",
-                mend="compare runs of the same environment, split and seed",
+                fix="compare runs of the same environment, split and seed",
             )
         sides = [a[key] for key in shared], [b[key] for key in shared]
         return _vector(sides[0], "a"), _vector(sides[1], "b"), len(a.keys() ^ b.keys())
     if isinstance(a, Mapping) or isinstance(b, Mapping):
-        raise UsageError("one side has ids and the other has none", mend="give both as mappings from id to value")
+        raise UsageError("one side has ids and the other has none", fix="give both as mappings from id to value")
     if len(a) != len(b):
         raise UsageError(
             f"values paired by place need one length, not {len(a)} and {len(b)}",
-            mend="give mappings from id to value: what only one side has is then left out",
+            fix="give mappings from id to value: what only one side has is then left out",
         )
     return _vector(a, "a"), _vector(b, "b"), 0
 
@@ -266,14 +266,14 @@ def _vector(values: Any, name: str) -> Floats:
         raise UsageError(f"{name} has {vector.ndim} dimensions; a list of numbers has one")
     if np.isinf(vector).any():
         raise UsageError(
-            f"{name} holds an infinite number", mend="find where it comes from; a value that wasn't measured is NaN"
+            f"{name} holds an infinite number", fix="find where it comes from; a value that wasn't measured is NaN"
         )
     return vector
 
 
 def _check(kept: Floats, samples: int, level: float) -> None:
     if len(kept) == 0:
-        raise UsageError("there is no value to estimate from", mend="finish at least one episode with a score first")
+        raise UsageError("there is no value to estimate from", fix="finish at least one episode with a score first")
     if samples < 1:
         raise UsageError(f"samples is {samples}; a bootstrap needs at least one")
     if not 0 < level < 1:

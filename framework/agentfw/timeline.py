@@ -52,7 +52,7 @@ class Timeline:
         if not self.now <= time < inf:
             raise TimelineError(
                 f"can't schedule a call at {time}: it is {self.now} now",
-                mend="schedule at a finite time that has not passed; leave out what never happens",
+                fix="schedule at a finite time that has not passed; leave out what never happens",
             )
         self._order = order = self._order + 1
         entry: Scheduled = [time, order, call]
@@ -64,7 +64,7 @@ class Timeline:
         if not 0 <= delay < inf:
             raise TimelineError(
                 f"can't schedule a call after a delay of {delay}",
-                mend="a delay is zero or more, and finite; leave out what never happens",
+                fix="a delay is zero or more, and finite; leave out what never happens",
             )
         self._order = order = self._order + 1
         entry: Scheduled = [self.now + delay, order, call]
@@ -167,7 +167,7 @@ class Work:
     ) -> None:
         if not duration >= 0:
             raise TimelineError(
-                f'the work "{name}" can\'t take {duration}', mend="a duration is zero or more; infinity is open-ended"
+                f'the work "{name}" can\'t take {duration}', fix="a duration is zero or more; infinity is open-ended"
             )
         self.name, self.duration, self.started = name, duration, line.now
         self.done = self.cancelled = self.running = False

@@ -1,6 +1,6 @@
 """Every error that the skill graph raises on purpose, in one tree.
 
-The one rule: an error says what failed and, in `mend`, what to do about it; nothing that was kept before is changed
+The one rule: an error says what failed and, in `fix`, what to do about it; nothing that was kept before is changed
 by an operation that ends in one.
 
     SkillGraphError
@@ -30,12 +30,12 @@ __all__ = [
 
 
 class SkillGraphError(Exception):
-    """What failed (`message`) and what to do about it (`mend`)."""
+    """What failed (`message`) and what to do about it (`fix`)."""
 
-    def __init__(self, message: str, *, mend: str = "") -> None:
+    def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.mend = mend
+        self.fix = fix
 
 
 class BadInputError(SkillGraphError, ValueError):
@@ -44,7 +44,7 @@ class BadInputError(SkillGraphError, ValueError):
 
 class UnknownSkillError(SkillGraphError, LookupError):
     def __init__(self, skill: object) -> None:
-        super().__init__(f'there is no skill "{skill}" here', mend="take an id that add_skill or recall gave")
+        super().__init__(f'there is no skill "{skill}" here', fix="take an id that add_skill or recall gave")
 
 
 class StoreRefusedError(SkillGraphError):
@@ -60,9 +60,9 @@ class StoreBusyError(SkillGraphError):
 
 
 class MissingExtraError(SkillGraphError, ImportError):
-    """An optional library is missing; the mend is the command that installs it."""
+    """An optional library is missing; the fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', mend=f'pip install "agentfw[{extra}]"')
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f'pip install "agentfw[{extra}]"')
         self.extra = extra

@@ -184,7 +184,7 @@ class SkillGraph:
         text_of("query", query, self.settings.longest_text)
         name_of("user", user)
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise BadInputError(f"{k!r} skills can't be recalled", mend="ask for 1 or more")
+            raise BadInputError(f"{k!r} skills can't be recalled", fix="ask for 1 or more")
         with self._lock:
             return self._recaller.recall(query, user, k)
 

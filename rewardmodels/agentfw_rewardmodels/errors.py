@@ -1,6 +1,6 @@
 """Every error that the reward models raise on purpose, in one tree.
 
-The one rule: an error says what failed and, in `mend`, what to do about it; a model in memory or on disk is as it was
+The one rule: an error says what failed and, in `fix`, what to do about it; a model in memory or on disk is as it was
 before the call that ended in one.
 
     RewardModelError
@@ -13,7 +13,7 @@ before the call that ended in one.
 Example:
 
     >>> error = UnknownUserError("zoe")
-    >>> print(error, "-", error.mend)
+    >>> print(error, "-", error.fix)
     nothing is known of the user "zoe" - give a profile with the call, or update the model with interactions of theirs
 """
 
@@ -30,12 +30,12 @@ __all__ = [
 
 
 class RewardModelError(Exception):
-    """What failed (`message`) and what to do about it (`mend`)."""
+    """What failed (`message`) and what to do about it (`fix`)."""
 
-    def __init__(self, message: str, *, mend: str = "") -> None:
+    def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.mend = mend
+        self.fix = fix
 
 
 class BadInputError(RewardModelError, ValueError):
@@ -46,7 +46,7 @@ class UnknownUserError(BadInputError, LookupError):
     def __init__(self, user: object) -> None:
         super().__init__(
             f'nothing is known of the user "{user}"',
-            mend="give a profile with the call, or update the model with interactions of theirs",
+            fix="give a profile with the call, or update the model with interactions of theirs",
         )
 
 
@@ -59,9 +59,9 @@ class StorageError(RewardModelError):
 
 
 class MissingExtraError(RewardModelError, ImportError):
-    """An optional library is missing; the mend is the command that installs it."""
+    """An optional library is missing; the fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', mend=f'pip install "agentfw[{extra}]"')
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f'pip install "agentfw[{extra}]"')
         self.extra = extra

@@ -47,7 +47,7 @@ def test_a_slip_ends_with_2_and_the_nearest_right_name(words: list[str], told: s
     assert answer.code == 2
     assert answer.out == ""
     assert told in answer.err
-    assert "\n  mend: " in answer.err
+    assert "\n  fix: " in answer.err
     assert "Traceback" not in answer.err
     assert not Path("runs").exists(), "nothing is begun before everything is right"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentfw_cli.out import Out, width_of
+from agentfw.out import Out, width_of
 
 Agentfw = Callable[..., Any]
 

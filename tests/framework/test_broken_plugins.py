@@ -1,6 +1,6 @@
 """Sixty-odd ways in which a plugin can be broken, each as real files on disk, each beside a plugin that is well.
 
-What holds for every one of them: the problem is a line that names the distribution and a mend, the other plugin goes
+What holds for every one of them: the problem is a line that names the distribution and a fix, the other plugin goes
 on, and selecting the broken one is an error with exit code 3.
 """
 
@@ -140,7 +140,7 @@ def test_a_broken_plugin_is_a_line_until_it_is_selected(make_plugin: MakePlugin,
         host.select_distribution(BROKEN)
     assert caught.value.exit_code == 3
     assert BROKEN in caught.value.message
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -158,7 +158,7 @@ def test_a_name_that_nobody_offers_leads_to_the_broken_plugin(make_plugin: MakeP
     with pytest.raises(UnknownNameError) as caught:
         Host.load().find("tool", "anvil")
 
-    assert BROKEN in caught.value.mend
+    assert BROKEN in caught.value.fix
 
 
 def test_what_a_failed_plugin_offered_besides_says_why_it_is_gone(make_plugin: MakePlugin) -> None:
@@ -211,7 +211,7 @@ def test_one_component_name_in_two_plugins(make_plugin: MakePlugin) -> None:
         assert caught.value.exit_code == 3
         assert "agentfw-one 1.0.0" in caught.value.message
         assert "agentfw-two 1.0.0" in caught.value.message
-        assert caught.value.mend == "leave one out with --no-plugin agentfw-one or --no-plugin agentfw-two"
+        assert caught.value.fix == "leave one out with --no-plugin agentfw-one or --no-plugin agentfw-two"
     assert Host.load(HostOptions(blocked=("agentfw-two",))).find("tool", "hammer").record.distribution == "agentfw-one"
     with pytest.raises(PluginError, match="offered twice"):
         Host.load(HostOptions(strict=True))
@@ -350,7 +350,7 @@ def test_a_component_that_cannot_be_made(make_plugin: MakePlugin, code: str, fil
     assert caught.value.exit_code == 3
     assert f'tool "saw" of {BROKEN} 1.0.0' in caught.value.message
     assert words in caught.value.message
-    assert BROKEN in caught.value.mend
+    assert BROKEN in caught.value.fix
 
 
 @pytest.mark.parametrize(
@@ -366,12 +366,12 @@ def test_a_missing_extra_is_named(make_plugin: MakePlugin, code: str, needs: tup
 
     assert caught.value.exit_code == 3
     assert "no_such_module" in caught.value.message
-    assert caught.value.mend == f'pip install "{BROKEN}[steel]"'
+    assert caught.value.fix == f'pip install "{BROKEN}[steel]"'
 
 
 def test_an_error_that_a_factory_raises_on_purpose_is_left_alone(make_plugin: MakePlugin) -> None:
     plugin, files = component(
-        "from agentfw import StorageError\ndef Saw(): raise StorageError('disk', mend='more disk')"
+        "from agentfw import StorageError\ndef Saw(): raise StorageError('disk', fix='more disk')"
     )
     make_plugin(BROKEN, plugin, files=files)
 

@@ -104,4 +104,4 @@ def test_a_run_without_an_episode_is_told(laboratory: Any, tmp_path: Path) -> No
     with pytest.raises(UsageError, match="has no finished episode yet") as caught:
         compare_runs([laboratory.play(tmp_path).folder, empty])
 
-    assert caught.value.mend == f"agentfw runs resume {empty.id}"
+    assert caught.value.fix == f"agentfw runs resume {empty.id}"

@@ -103,7 +103,7 @@ def test_an_unknown_name_comes_with_the_nearest_and_the_right_kind(make_plugin: 
         host.find("memory", "note")
     with pytest.raises(UnknownNameError) as caught:
         host.find("memory", "dice")
-    assert '"dice" is of the kind tool' in caught.value.mend
+    assert '"dice" is of the kind tool' in caught.value.fix
     with pytest.raises(UnknownNameError, match='did you mean "memory"'):
         host.find("memry", "notes")
     with pytest.raises(UnknownNameError, match='did you mean "memory"'):
@@ -213,7 +213,7 @@ def test_an_allow_list_lets_nothing_else_in(make_plugin: MakePlugin, site: Path)
     with pytest.raises(PluginError) as caught:
         host.select_distribution("agentfw-noisy")
     assert "isn't allowed by /somewhere/agentfw.toml" in caught.value.message
-    assert '"agentfw-noisy==1.0.0"' in caught.value.mend
+    assert '"agentfw-noisy==1.0.0"' in caught.value.fix
 
 
 def test_a_pinned_plugin_in_another_version_is_refused_and_told(make_plugin: MakePlugin) -> None:
@@ -240,7 +240,7 @@ def test_select_distribution(make_plugin: MakePlugin) -> None:
     with pytest.raises(PluginError) as caught:
         host.select_distribution("agentfw-dize")
     assert 'did you mean "agentfw-dice"' in caught.value.message
-    assert caught.value.mend == "pip install agentfw-dize"
+    assert caught.value.fix == "pip install agentfw-dize"
     with pytest.raises(PluginError, match="installed, but it isn't an agentfw plugin"):
         host.select_distribution("unrelated")
 
@@ -259,7 +259,7 @@ def test_a_missing_extra_is_seen_without_importing_and_named_when_made(make_plug
     with pytest.raises(MissingExtraError) as caught:
         host.create("tool", "dice", {})
     assert "no_such_module_here" in caught.value.message
-    assert caught.value.mend == 'pip install "agentfw-dice[fast]"'
+    assert caught.value.fix == 'pip install "agentfw-dice[fast]"'
 
 
 def spec_code(name: str, path: Path) -> str:

@@ -54,7 +54,7 @@ def test_without_either_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(UsageError, match="no pip") as caught:
         install_command(["agentfw-tea"])
 
-    assert "-m ensurepip" in caught.value.mend
+    assert "-m ensurepip" in caught.value.fix
 
 
 @pytest.mark.parametrize("requirements", [[], ["--upgrade"], ["agentfw-tea", "-r"], [" "]])
@@ -62,7 +62,7 @@ def test_an_option_is_no_requirement(requirements: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         install_command(requirements)
 
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for uv is a script with a first line")

@@ -72,4 +72,4 @@ def test_polling_needs_an_interval(text: str) -> None:
 def test_an_unknown_interface_is_an_error_that_knows_the_others(text: str) -> None:
     with pytest.raises(UnknownNameError) as raised:
         parse_interface(text)
-    assert "polling:EVERY" in raised.value.mend
+    assert "polling:EVERY" in raised.value.fix

@@ -215,7 +215,7 @@ def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, l
     with pytest.raises(PluginError, match=words) as caught:
         asyncio.run(run.execute())
 
-    assert caught.value.mend
+    assert caught.value.fix
     if outcome == "raise":
         assert isinstance(caught.value.__cause__, ValueError), "--debug can show where it came from"
 

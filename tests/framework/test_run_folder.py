@@ -72,8 +72,8 @@ def test_a_folder_that_is_no_run_is_refused_with_what_to_do(tmp_path: Path) -> N
     with pytest.raises(RunFolderError, match="it has no run") as half:
         RunFolder.open(tmp_path / "half")
 
-    assert "give the folder of a run" in foreign.value.mend
-    assert "nothing is lost by removing it" in half.value.mend
+    assert "give the folder of a run" in foreign.value.fix
+    assert "nothing is lost by removing it" in half.value.fix
 
 
 def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str
     with pytest.raises(RunFolderError, match=re.escape(words)) as caught:
         RunFolder.open(folder.path)
 
-    assert caught.value.mend
+    assert caught.value.fix
     if changed.get("format") == 2:
-        assert "upgrade" in caught.value.mend
+        assert "upgrade" in caught.value.fix
 
 
 def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_damaged_summary_says_how_to_get_a_new_one(tmp_path: Path, laboratory:
 
     with pytest.raises(RunFolderError, match=r"summary\.json can't be understood") as caught:
         folder.summary()
-    assert "remove it" in caught.value.mend
+    assert "remove it" in caught.value.fix
     (folder.path / "summary.json").unlink()
     laboratory.resume(folder)
 

@@ -142,7 +142,7 @@ def test_a_key_inside_of_a_table_leaves_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("assignment", "words", "mend"),
+    ("assignment", "words", "fix"),
     [
         (
             "memory.notbook.limit=3",
@@ -155,9 +155,9 @@ def test_a_key_inside_of_a_table_leaves_its_neighbours() -> None:
         ("memory.notebook=3", "--set memory.notebook=... says no key", "write memory.notebook.KEY=VALUE"),
     ],
 )
-def test_an_assignment_to_nothing_is_told(assignment: str, words: str, mend: str) -> None:
+def test_an_assignment_to_nothing_is_told(assignment: str, words: str, fix: str) -> None:
     with pytest.raises((SettingsError, UnknownNameError)) as caught:
         assign({"environment": "inbox", "memories": ["notebook"]}, assignment)
 
     assert words in caught.value.message
-    assert mend in caught.value.mend
+    assert fix in caught.value.fix

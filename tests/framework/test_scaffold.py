@@ -110,7 +110,7 @@ def test_a_name_that_can_not_be_used_is_refused(name: str, why: str, tmp_path: P
     with pytest.raises(UsageError, match=why) as caught:
         scaffold(name, "tool", tmp_path, host=NOBODY)
 
-    assert caught.value.mend
+    assert caught.value.fix
     assert list(tmp_path.iterdir()) == []
 
 

@@ -80,7 +80,7 @@ def test_schedules_have_words(text: str | float, value: float) -> None:
 def test_what_is_no_weight_is_an_error_that_says_what_is(text: str | float) -> None:
     with pytest.raises(SettingsError) as raised:
         parse_schedule(text)
-    assert raised.value.mend
+    assert raised.value.fix
 
 
 def test_no_stages_are_an_error() -> None:

@@ -74,7 +74,7 @@ def test_the_mend_lists_what_there_is() -> None:
     with pytest.raises(SettingsError) as caught:
         validate(Sampler, {"x": 1}, "policy.sampler")
 
-    assert caught.value.mend == "known settings of policy.sampler: top_k"
+    assert caught.value.fix == "known settings of policy.sampler: top_k"
 
 
 def test_a_mistake_inside_one_of_several_models() -> None:
@@ -173,4 +173,4 @@ def test_what_is_no_assignment_is_an_error(assignments: list[str]) -> None:
         parse_assignments(assignments)
 
     assert assignments[-1] in caught.value.message
-    assert caught.value.mend
+    assert caught.value.fix

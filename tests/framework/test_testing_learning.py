@@ -284,7 +284,7 @@ class Writer(Learner):
 
     def update(self, batch: Batch) -> Update:
         if not batch.advantages:
-            raise SettingsError("nothing to learn from", mend="score the episodes first")
+            raise SettingsError("nothing to learn from", fix="score the episodes first")
         self.updates += 1
         batch.folder.mkdir()
         adapter = batch.folder / "adapter.json"

@@ -57,7 +57,7 @@ def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
         laboratory.create(tmp_path / "runs", **values)
 
     assert words in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.fix
     assert not (tmp_path / "runs").exists()
 
 
@@ -95,7 +95,7 @@ def test_what_fails_on_the_way_names_its_culprit(
         asyncio.run(training.execute())
 
     assert words in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.fix
     assert training.folder.state == "interrupted"
 
 
@@ -129,7 +129,7 @@ def test_a_policy_that_hangs_is_an_error_in_time(kind: str, words: str, laborato
         asyncio.run(training.execute())
 
     assert f'the policy "biased" {words}' in str(caught.value)
-    assert "deadline" in caught.value.mend
+    assert "deadline" in caught.value.fix
     assert time.monotonic() - began < 20
 
 

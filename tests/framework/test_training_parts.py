@@ -92,7 +92,7 @@ def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> N
     for value in (float("nan"), float("-inf")):
         with pytest.raises(PluginError, match="the learner has measured loss as") as caught:
             finite({"kl": 0.1, "loss": value}, "the learner")
-        assert "learning rate" in caught.value.mend
+        assert "learning rate" in caught.value.fix
 
 
 def test_a_version_is_a_file_or_a_folder(tmp_path: Path) -> None:

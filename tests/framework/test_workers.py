@@ -51,14 +51,14 @@ def test_what_a_dead_worker_had_in_hand_is_done_again(working: Any, tmp_path: Pa
 def test_workers_that_die_again_and_again_are_an_error_in_words(working: Any) -> None:
     with pytest.raises(AgentfwError, match="worker processes died") as caught:
         in_processes(working.always_die, [1, 2], 2)
-    assert "--jobs 1" in caught.value.mend
+    assert "--jobs 1" in caught.value.fix
 
 
 def test_an_error_of_a_job_keeps_its_words_and_its_exit_code(working: Any) -> None:
     with pytest.raises(AgentfwError, match='no cup is called "glas"') as caught:
         in_processes(working.refuse, [1, 2], 2)
     assert caught.value.exit_code == 2
-    assert caught.value.mend == "known: glass"
+    assert caught.value.fix == "known: glass"
 
 
 @posix

@@ -87,7 +87,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtraError) as missing:
         open_embedder("wordllama")
-    assert missing.value.mend == 'pip install "agentfw[memory]"'
+    assert missing.value.fix == 'pip install "agentfw[memory]"'
     with pytest.raises(MissingExtraError, match="sentence_transformers"):
         open_embedder("sentence-transformers")
 
@@ -96,7 +96,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
 def test_an_unknown_choice_is_refused_in_words(choice: str) -> None:
     with pytest.raises(BadInputError) as refusal:
         open_embedder(choice)
-    assert refusal.value.mend
+    assert refusal.value.fix
 
 
 def lengths(texts: Sequence[str]) -> list[list[float]]:

@@ -359,7 +359,7 @@ def test_a_query_that_asks_nothing_or_too_much_is_refused(graph: SkillGraph, que
     graph.add_skill(owner="ana", text="stays")
     with pytest.raises(BadInputError) as refusal:
         graph.recall(query, user="ana")
-    assert refusal.value.mend
+    assert refusal.value.fix
     assert texts(graph, "stays", "ana") == ["stays"]
 
 
@@ -395,7 +395,7 @@ def test_a_skill_that_cannot_be_kept_is_refused_and_nothing_lost(graph: SkillGra
     graph.add_skill(owner="ana", text="stays")
     with pytest.raises(BadInputError) as refusal:
         graph.add_skill(**{"owner": "ana", "text": "fine", **changed})
-    assert refusal.value.mend
+    assert refusal.value.fix
     assert graph.stats().nodes == {"skill": 1, "user": 1}
 
 
@@ -496,7 +496,7 @@ def test_half_a_character_is_told_as_such_wherever_it_comes(
     graph.add_skill(owner="ana", text="stays")
     with pytest.raises(BadInputError, match=words) as refusal:
         call(graph)
-    assert "cut" in refusal.value.mend
+    assert "cut" in refusal.value.fix
     assert graph.stats().nodes == {"skill": 1, "user": 1}
     assert texts(graph, "stays", "ana") == ["stays"]
 
@@ -551,7 +551,7 @@ def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
         graph.add_skill(owner="ana", text="mornings")
     with pytest.raises(StoreRefusedError, match=r"hash:64 .*64 dimensions.* not by hash:32") as refusal:
         SkillGraph.open(path, tenant="t", embedder="hash:32")
-    assert "reembed" in refusal.value.mend
+    assert "reembed" in refusal.value.fix
     with SkillGraph.open(path, tenant="t") as again:  # without a choice it is the one that was recorded
         assert texts(again, "mornings", "ana") == ["mornings"]
 
@@ -586,8 +586,8 @@ def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypat
 
 def test_errors_have_one_root_and_say_what_to_do() -> None:
     assert issubclass(UnknownSkillError, SkillGraphError)
-    error = BadInputError("that", mend="do this")
-    assert (str(error), error.mend) == ("that", "do this")
+    error = BadInputError("that", fix="do this")
+    assert (str(error), error.fix) == ("that", "do this")
 
 
 def test_a_hit_can_be_written_as_json(graph: SkillGraph) -> None:

@@ -231,5 +231,5 @@ def test_a_trajectory_that_cannot_be_is_refused_and_nothing_learned(changed: dic
     with opened() as graph:
         with pytest.raises(BadInputError) as refusal:
             graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "offer it", **changed}, reward)
-        assert refusal.value.mend
+        assert refusal.value.fix
         assert graph.stats().nodes == {"skill": 0}

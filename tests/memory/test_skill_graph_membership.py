@@ -179,7 +179,7 @@ def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_th
             for _ in range(2):
                 with pytest.raises(MissingExtraError, match="communities") as missing:
                     graph.recall("way", user="ana")
-                assert "agentfw[memory]" in missing.value.mend
+                assert "agentfw[memory]" in missing.value.fix
         (hit,) = graph.recall("way", user="ana")
         assert hit.skill == skill
         assert hit.why.community > 0.0

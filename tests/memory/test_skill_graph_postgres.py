@@ -113,7 +113,7 @@ def test_what_is_newer_or_somebody_elses_is_refused_and_left_alone(postgres_data
 def test_a_server_that_isnt_there_is_told_without_the_password() -> None:
     with pytest.raises(StoreRefusedError, match="can't be reached") as refused:
         open_graph("postgresql://ana:hunter2@127.0.0.1:1/team")
-    assert "hunter2" not in f"{refused.value} {refused.value.mend}"
+    assert "hunter2" not in f"{refused.value} {refused.value.fix}"
 
 
 def test_no_byte_of_who_is_forgotten_is_in_the_tables_files(postgres_database: Database) -> None:

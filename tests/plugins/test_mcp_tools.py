@@ -151,8 +151,8 @@ def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.Monkey
         monkeypatch.setenv("KITCHEN_TOKEN", "wrong-t0ken")
         error = refused(settings)
         assert "401" in error.message
-        assert "KITCHEN_TOKEN" in error.mend
-        assert "wrong-t0ken" not in error.message + error.mend
+        assert "KITCHEN_TOKEN" in error.fix
+        assert "wrong-t0ken" not in error.message + error.fix
         monkeypatch.setenv("KITCHEN_TOKEN", "t0ken")
         assert answers(settings, ("add", {"a": 2, "b": 2}), ("fail", {}))[0] == (True, "4")
 
@@ -302,7 +302,7 @@ def test_a_server_at_a_url_that_dies_during_a_call_is_an_observation(port: int) 
 def test_a_command_that_does_not_exist_is_named() -> None:
     error = refused(MCPSettings(command="no-such-server", args=("--fast",)))
     assert "no-such-server --fast can't be started" in error.message
-    assert "is no-such-server installed" in error.mend
+    assert "is no-such-server installed" in error.fix
 
 
 def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     error = refused(MCPSettings(command=sys.executable, args=("-c", program), pass_env=("DATABASE_PASSWORD",)))
     assert "stopped before" in error.message
     assert "no database for <DATABASE_PASSWORD>" in error.message
-    assert error.mend.startswith("run it by hand: ")
+    assert error.fix.startswith("run it by hand: ")
 
 
 def test_a_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
@@ -345,7 +345,7 @@ def test_a_missing_mcp_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "mcp", None)
     error = refused(started_here())
     assert isinstance(error, MissingExtraError)
-    assert "agentfw[web]" in error.mend
+    assert "agentfw[web]" in error.fix
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_line_that_is_no_trajectory_is_told(memory: Memory, tmp_path: Path, li
     answer = memory("learn", "wrong.jsonl", "--embedder", "hash")
     assert answer.code == 2
     assert words in answer.err
-    assert "mend:" in answer.err
+    assert "fix:" in answer.err
 
 
 def test_forgetting_wants_a_yes(filled: Memory) -> None:

@@ -418,7 +418,7 @@ def test_a_prompt_that_is_too_long_is_refused_once_and_says_so() -> None:
         error = fails(policy_at(address))
     assert len(server.bodies) == 1
     assert "maximum context length is 4096" in error.message
-    assert "context" in error.mend
+    assert "context" in error.fix
 
 
 def test_a_wrong_key_is_an_error_that_names_its_variable_and_never_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,14 +427,14 @@ def test_a_wrong_key_is_an_error_that_names_its_variable_and_never_the_key(monke
         policy = policy_at(address, api_key_env="MY_KEY")
         error = fails(policy)
     assert len(server.bodies) == 1
-    assert "MY_KEY" in error.mend
-    context = (error.message, error.mend, repr(error), repr(error.__cause__), repr(error.__context__), repr(policy))
+    assert "MY_KEY" in error.fix
+    context = (error.message, error.fix, repr(error), repr(error.__cause__), repr(error.__context__), repr(policy))
     assert "sk-very-secret" not in " ".join([*context, repr(vars(policy)), repr(policy.settings)])
 
 
 def test_a_missing_key_and_one_that_cannot_be_sent_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(refusal(401, "who are you?")) as (address, _):
-        assert "OPENAI_API_KEY is not set" in fails(policy_at(address)).mend
+        assert "OPENAI_API_KEY is not set" in fails(policy_at(address)).fix
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\nand more")
         error = fails(policy_at(address))
     assert "OPENAI_API_KEY" in error.message
@@ -445,7 +445,7 @@ def test_a_model_that_is_not_there_is_answered_with_the_nearest_that_is() -> Non
     with serving(refusal(404, "The model does not exist."), models=("qwen3-4b", "tiny")) as (address, server):
         error = fails(policy_at(address, model="qwen-3-4b"))
     assert len(server.bodies) == 1
-    assert "did you mean 'qwen3-4b'?" in error.mend
+    assert "did you mean 'qwen3-4b'?" in error.fix
 
 
 # -- servers that fail -------------------------------------------------------------------------------------------------
@@ -525,7 +525,7 @@ def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
         error = fails(policy_at(address, retries=1))
     assert address in error.message
     assert "2 tries" in error.message
-    assert "is the server running" in error.mend
+    assert "is the server running" in error.fix
 
 
 # -- many at once ------------------------------------------------------------------------------------------------------

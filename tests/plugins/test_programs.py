@@ -88,7 +88,7 @@ def test_with_nothing_set_it_follows_the_environments_demonstration() -> None:
 def test_without_a_demonstration_it_says_what_to_set() -> None:
     with pytest.raises(SettingsError, match="no demonstration") as error:
         play(ScriptedPolicy())
-    assert "policy.rule" in error.value.mend
+    assert "policy.rule" in error.value.fix
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_a_store_that_cannot_be_used_is_a_wrong_setting(tmp_path: Path) -> None:
     path.write_text("no database of anybody's\n" * 100)
     with pytest.raises(UsageError, match="no file of skill graphs") as refused:
         _ = memory(tmp_path, path=str(path)).graph
-    assert refused.value.mend
+    assert refused.value.fix
     memory(tmp_path, path=str(tmp_path / "a.db")).graph.close()
     with pytest.raises(UsageError, match="were made by hash"):
         _ = memory(tmp_path, path=str(tmp_path / "a.db"), embedder="hash:64").graph

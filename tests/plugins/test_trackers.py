@@ -264,7 +264,7 @@ def test_wandb_online_without_a_key_is_an_error_that_says_how_to_get_on(
     with pytest.raises(AgentfwError) as caught:
         WandbTracker(WandbSettings(mode="online")).begin(RUN, tmp_path, SETTINGS)
     assert "no key" in caught.value.message
-    assert "wandb login" in caught.value.mend
+    assert "wandb login" in caught.value.fix
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def test_a_missing_library_names_its_extra(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError) as caught:
         tracker.begin(RUN, tmp_path, SETTINGS)
-    assert "agentfw[track]" in caught.value.mend
+    assert "agentfw[track]" in caught.value.fix
     tracker.close()
 
 

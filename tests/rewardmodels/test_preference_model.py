@@ -346,7 +346,7 @@ def test_bad_input_is_refused_with_what_to_do(
         call(model)
 
     assert says in caught.value.message
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def test_without_item_texts_items_are_ranked_and_texts_refused() -> None:
@@ -401,7 +401,7 @@ def test_a_damaged_or_foreign_model_is_refused(saved: Path, harm: Callable[[Path
         PreferenceModel.load(saved)
 
     assert says in caught.value.message
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def test_a_failed_save_leaves_the_model_that_was_there(

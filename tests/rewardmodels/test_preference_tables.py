@@ -68,7 +68,7 @@ def test_a_wrong_row_is_named_and_how_to_mend_it(rows: object, says: str) -> Non
         read_interactions(rows)
 
     assert says in caught.value.message
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def test_numbers_are_names_as_well() -> None:

@@ -126,5 +126,5 @@ def _missing_extra(registered: Registered, module: str) -> MissingExtraError:
 
 def _broken(registered: Registered, text: str) -> PluginError:
     distribution = registered.record.distribution
-    mend = f"pip install --upgrade {distribution}; if that doesn't help, tell the authors of {distribution}"
-    return PluginError(f"{registered.title} {text}", mend=mend)
+    fix = f"pip install --upgrade {distribution}; if that doesn't help, tell the authors of {distribution}"
+    return PluginError(f"{registered.title} {text}", fix=fix)

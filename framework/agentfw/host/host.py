@@ -145,7 +145,7 @@ class Host:
         error = self._unknown(KINDS[kind].title, name, {offer.component.name for offer in self.components(kind)})
         for other in self._components:
             if other.component.name == name:
-                error.mend = f'"{name}" is of the kind {other.kind}; {error.mend}'
+                error.fix = f'"{name}" is of the kind {other.kind}; {error.fix}'
         raise error
 
     def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
@@ -184,17 +184,17 @@ class Host:
                 raise _duplicate(f'plugin "{name}"', records)
         if not records and wanted in self._installed:
             version = self._installed[wanted]
-            mend = f"pip install --upgrade {wanted}, or ask for another one"
-            raise PluginError(f"{wanted} {version} is installed, but it isn't an agentfw plugin", mend=mend)
+            fix = f"pip install --upgrade {wanted}, or ask for another one"
+            raise PluginError(f"{wanted} {version} is installed, but it isn't an agentfw plugin", fix=fix)
         if not records:
             guess = nearest(wanted, {record.distribution for record in self.plugins})
             meant = f'; did you mean "{guess}"?' if guess else ""
-            raise PluginError(f'no plugin "{name}" is installed{meant}', mend=f"pip install {name}")
+            raise PluginError(f'no plugin "{name}" is installed{meant}', fix=f"pip install {name}")
         for record in records:
             if record.state != "active":
                 raise record.failure()
             for problem in record.problems:
-                raise PluginError(f"{record.title} {problem.error}", mend=problem.mend)
+                raise PluginError(f"{record.title} {problem.error}", fix=problem.fix)
         return records
 
     def call(self, hook_name: str, **arguments: object) -> None:
@@ -212,11 +212,11 @@ class Host:
             except BaseException as error:
                 self._trace(record, hook_name, arguments, error)
                 text = f"raised {describe(error)} in {hook_name}"
-                mend = f"tell the authors of {record.distribution}, or leave it out with --no-plugin {record.name}"
+                fix = f"tell the authors of {record.distribution}, or leave it out with --no-plugin {record.name}"
                 if self.options.strict:
-                    raise PluginError(f"{record.title} {text}", mend=mend) from error
+                    raise PluginError(f"{record.title} {text}", fix=fix) from error
                 record.silenced = True
-                self.notes.append(f"{record.title} {text} and is not called again; {mend}")
+                self.notes.append(f"{record.title} {text} and is not called again; {fix}")
             else:
                 self._trace(record, hook_name, arguments, answer)
 
@@ -226,12 +226,12 @@ class Host:
     def _take_notes(self) -> None:
         """Write down what went wrong; with `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
-        problems += [f"{error.message}; {error.mend}" for error in self._duplicates()]
+        problems += [f"{error.message}; {error.fix}" for error in self._duplicates()]
         if self.options.strict and problems:
             what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             text = "\n  ".join([f"{what} with plugins:", *problems])
             raise PluginError(
-                text, mend="mend them, leave the plugins out with --no-plugin, or run without --strict-plugins"
+                text, fix="fix them, leave the plugins out with --no-plugin, or run without --strict-plugins"
             )
         hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
         self.notes = [*problems, *hints, *self._idle_names()]
@@ -265,7 +265,7 @@ class Host:
         idle = [record for record in self.plugins if record.state != "active" or record.problems]
         if idle:
             texts = [f"{record.title} {record.error or record.problems[0].error}" for record in idle]
-            error.mend += f"; perhaps it is offered by a plugin that doesn't work here: {'; '.join(texts)}"
+            error.fix += f"; perhaps it is offered by a plugin that doesn't work here: {'; '.join(texts)}"
         return error
 
 
@@ -277,7 +277,7 @@ def _check_kind(kind: str) -> None:
 def _duplicate(what: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:
     titles = " and ".join(record.title for record in records)
     flags = " or ".join(dict.fromkeys(f"--no-plugin {record.distribution}" for record in records))
-    return DuplicateComponentError(f"{what} is offered twice: by {titles}", mend=f"leave one out with {flags}")
+    return DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=f"leave one out with {flags}")
 
 
 def _no_trace(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:

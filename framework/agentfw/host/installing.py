@@ -39,7 +39,7 @@ def install_command(requirements: Sequence[str], *, python: str = sys.executable
         return [uv, "pip", "install", "--python", python, *requirements]
     raise UsageError(
         f"nothing here can install packages: {python} has no pip, and there is no uv",
-        mend=f"{shlex.quote(python)} -m ensurepip, or install uv, and then again",
+        fix=f"{shlex.quote(python)} -m ensurepip, or install uv, and then again",
     )
 
 
@@ -70,10 +70,10 @@ def tool_environment_warning(requirements: Sequence[str], *, prefix: str = sys.p
 def _check(requirements: Sequence[str]) -> None:
     """A requirement that looks like an option would be one."""
     if not requirements:
-        raise UsageError("nothing to install was named", mend="agentfw plugins install agentfw-tea")
+        raise UsageError("nothing to install was named", fix="agentfw plugins install agentfw-tea")
     for requirement in requirements:
         if not requirement.strip() or requirement.startswith("-"):
             raise UsageError(
                 f'"{requirement}" is no requirement but an option of pip',
-                mend=f"run pip yourself: {shlex.join([sys.executable, '-m', 'pip', 'install'])} {requirement} ...",
+                fix=f"run pip yourself: {shlex.join([sys.executable, '-m', 'pip', 'install'])} {requirement} ...",
             )

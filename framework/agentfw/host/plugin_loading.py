@@ -111,9 +111,9 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
             )
         elif allowed != record.version:
             error = f"isn't the version {allowed} that {selection.allowed_by} allows"
-            mend = f'pip install "{record.distribution}=={allowed}", or write {pin} there'
-            # Whoever wrote the pin wants this plugin: unlike a plugin that isn't listed, this is something to mend.
-            record.stop("refused", error, mend)
+            fix = f'pip install "{record.distribution}=={allowed}", or write {pin} there'
+            # Whoever wrote the pin wants this plugin: unlike a plugin that isn't listed, this is something to fix.
+            record.stop("refused", error, fix)
     return record.state != "active"
 
 

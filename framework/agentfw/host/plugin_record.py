@@ -1,10 +1,10 @@
 """What the host knows of one plugin: typed, and kept whether or not the plugin works.
 
-The one rule: a problem is a value with a text and a mend, so that one plugin's failure is a line in a list and never
+The one rule: a problem is a value with a text and a fix, so that one plugin's failure is a line in a list and never
 the end of the others.
 
     for record in host.plugins:
-        print(record.name, record.distribution, record.state, record.error, record.mend)
+        print(record.name, record.distribution, record.state, record.error, record.fix)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Problem(NamedTuple):
     """Something wrong with a plugin that otherwise works."""
 
     error: str
-    mend: str
+    fix: str
 
 
 class PluginRecord:
@@ -39,7 +39,7 @@ class PluginRecord:
         self.state: PluginState = "active"
         self.error = ""
         """Why it isn't active, as the rest of a sentence that begins with its name; empty while it is."""
-        self.mend = ""
+        self.fix = ""
         self.wrong = False
         """True where it ought to work and doesn't; a plugin that somebody left out on purpose isn't wrong."""
         self.cause: BaseException | None = None
@@ -49,7 +49,7 @@ class PluginRecord:
         self.problems: list[Problem] = []
         """Mistakes of its authors that don't keep it from working; with `--strict-plugins` they do."""
         self.hints: list[str] = []
-        """What a person should know of it but needn't mend, such as a slow import."""
+        """What a person should know of it but needn't fix, such as a slow import."""
         self.silenced = False
         """True once one of its observers raised: none of them is called again."""
 
@@ -60,24 +60,24 @@ class PluginRecord:
     def title(self) -> str:
         return f"plugin {self.name} of {self.distribution} {self.version}"
 
-    def leave_out(self, state: Literal["blocked", "refused"], error: str, mend: str) -> None:
+    def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
         """Somebody doesn't want it: no problem, and nothing to tell until it is asked for."""
-        self.state, self.error, self.mend = state, error, mend
+        self.state, self.error, self.fix = state, error, fix
 
-    def stop(self, state: PluginState, error: str, mend: str, cause: BaseException | None = None) -> None:
+    def stop(self, state: PluginState, error: str, fix: str, cause: BaseException | None = None) -> None:
         """It ought to work and doesn't."""
-        self.state, self.error, self.mend, self.cause, self.wrong = state, error, mend, cause, True
+        self.state, self.error, self.fix, self.cause, self.wrong = state, error, fix, cause, True
 
     def failure(self) -> PluginError:
         """The error for whoever selected this plugin."""
-        error = PluginError(f"{self.title} {self.error}", mend=self.mend)
+        error = PluginError(f"{self.title} {self.error}", fix=self.fix)
         error.__cause__ = self.cause
         return error
 
     def problem_lines(self) -> list[str]:
         """Everything that is wrong with it, one line each."""
-        stopped = [f"{self.title} {self.error}; {self.mend}"] if self.wrong else []
-        return stopped + [f"{self.title} {problem.error}; {problem.mend}" for problem in self.problems]
+        stopped = [f"{self.title} {self.error}; {self.fix}"] if self.wrong else []
+        return stopped + [f"{self.title} {problem.error}; {problem.fix}" for problem in self.problems]
 
 
 class Registered(NamedTuple):

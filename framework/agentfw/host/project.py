@@ -64,11 +64,11 @@ def read_project(path: Path) -> ProjectFile:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         # The message ends with the place: "... (at line 3, column 5)".
-        raise SettingsError(f"{path} isn't valid TOML: {error}", mend="mend that line") from error
+        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="fix that line") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} isn't UTF-8 text: {error.reason}", mend="save the file as UTF-8") from error
+        raise SettingsError(f"{path} isn't UTF-8 text: {error.reason}", fix="save the file as UTF-8") from error
     except OSError as error:
-        raise SettingsError(f"{path} can't be read: {error.strerror}", mend="make the file readable") from error
+        raise SettingsError(f"{path} can't be read: {error.strerror}", fix="make the file readable") from error
     problems = _unknown_keys(table, TOP_KEYS, "")
     plugins = table.get("plugins", {})
     if not isinstance(plugins, dict):
@@ -81,7 +81,7 @@ def read_project(path: Path) -> ProjectFile:
     default = _read_path(table, "default", path.parent, problems)
     runs = _read_path(table, "runs", path.parent, problems)
     if problems:
-        raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), mend=f"mend {path}")
+        raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
     return ProjectFile(path, allow, default, runs or path.parent / "runs")
 
 

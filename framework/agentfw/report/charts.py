@@ -45,7 +45,7 @@ class Series:
             if values is not None and len(values) != len(self.y):
                 raise UsageError(f'series "{self.name}" has {len(self.y)} values of y and {len(values)} of {name}')
         if (self.low is None) != (self.high is None):
-            raise UsageError(f'series "{self.name}" has one side of a band only', mend="give both low and high")
+            raise UsageError(f'series "{self.name}" has one side of a band only', fix="give both low and high")
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,10 @@ class Assembly:
         if not found:
             raise UsageError(
                 f'environment "{name}" has no task in the split "{split}"',
-                mend="set another split, or give it tasks",
+                fix="set another split, or give it tasks",
             )
         if len({task.index for task in found}) < len(found):
-            raise PluginError(f'environment "{name}" gave two tasks one index', mend="number its tasks from 0")
+            raise PluginError(f'environment "{name}" gave two tasks one index', fix="number its tasks from 0")
         return found
 
     def references(self, tasks: Sequence[Task]) -> dict[str, list[dict[str, float]]]:
@@ -121,7 +121,7 @@ class Assembly:
         names = [tool.action.name for tool in self.tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise PluginError(f"two tools are called {', '.join(twice)}", mend="leave one out, or give one a prefix")
+            raise PluginError(f"two tools are called {', '.join(twice)}", fix="leave one out, or give one a prefix")
 
     def track(self, method: str, *arguments: object) -> None:
         """Tell the trackers. One that fails is noted and told nothing more: the run folder has every figure."""
@@ -159,7 +159,7 @@ def blamed(who: str) -> Iterator[None]:
     except AgentfwError:
         raise
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{who} failed: {describe(error)}", mend="--debug shows where; mend the plugin") from error
+        raise PluginError(f"{who} failed: {describe(error)}", fix="--debug shows where; fix the plugin") from error
 
 
 def resolve(spec: AnySpec, host: Host) -> tuple[AnySpec, dict[str, str]]:
@@ -236,6 +236,6 @@ def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str
         source = host.find(kind, choice.name).record.distribution
         raise PluginError(
             f'{kind} "{choice.name}" of {source} is no {protocol.__name__} but {type(made).__name__}',
-            mend=f"derive its class from agentfw.{protocol.__name__}; agentfw plugins check {choice.name} says more",
+            fix=f"derive its class from agentfw.{protocol.__name__}; agentfw plugins check {choice.name} says more",
         )
     return made

@@ -90,7 +90,7 @@ class RunFolder(Records):
                     continue
         except OSError as error:
             raise StorageError(
-                f"can't make a run folder below {root}: {error.strerror}", mend="give another --runs"
+                f"can't make a run folder below {root}: {error.strerror}", fix="give another --runs"
             ) from None
         try:
             write_whole(path / "run.json", json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
@@ -108,23 +108,21 @@ class RunFolder(Records):
             about = json.loads(file.read_text("utf-8"))
             found = about["format"]
         except FileNotFoundError:
-            raise RunFolderError(f"{path} is no run folder: it has no run.json", mend=_why_no_run(path)) from None
+            raise RunFolderError(f"{path} is no run folder: it has no run.json", fix=_why_no_run(path)) from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunFolderError(
-                f"{file} can't be understood: {_words(error)}", mend="is it a run of agentfw?"
+                f"{file} can't be understood: {_words(error)}", fix="is it a run of agentfw?"
             ) from None
         if found != FORMAT:
             newer = isinstance(found, int) and found > FORMAT
             raise RunFolderError(
                 f"{path} is in format {found}; this agentfw writes and reads {FORMAT}",
-                mend="pip install --upgrade agentfw" if newer else "use the agentfw that made it",
+                fix="pip install --upgrade agentfw" if newer else "use the agentfw that made it",
             )
         try:
             _check(about)
         except (ValueError, KeyError, TypeError) as error:
-            raise RunFolderError(
-                f"{file} can't be understood: {_words(error)}", mend="restore it from a copy"
-            ) from None
+            raise RunFolderError(f"{file} can't be understood: {_words(error)}", fix="restore it from a copy") from None
         if about.get("kind") == "training":
             from ..training.folder import TrainingFolder
 
@@ -137,7 +135,7 @@ class RunFolder(Records):
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StorageError(
-                f"can't go on with {self.path}: {error.strerror}", mend="make the folder writable, and room on its disk"
+                f"can't go on with {self.path}: {error.strerror}", fix="make the folder writable, and room on its disk"
             ) from None
         # Somebody who only looks at the state holds the lock for an instant.
         for wait in (0.02, 0.05, 0.1, 0.2, None):
@@ -150,7 +148,7 @@ class RunFolder(Records):
                     os.close(handle)
                     raise RunFolderError(
                         f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
-                        mend="wait for it to end, or stop it",
+                        fix="wait for it to end, or stop it",
                     ) from None
                 time.sleep(wait)
         self._lock = handle
@@ -173,8 +171,8 @@ class RunFolder(Records):
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            mend = f"remove it; agentfw runs resume {self.id} sums up anew"
-            raise RunFolderError(f"{file} can't be understood: {_words(error)}", mend=mend) from None
+            fix = f"remove it; agentfw runs resume {self.id} sums up anew"
+            raise RunFolderError(f"{file} can't be understood: {_words(error)}", fix=fix) from None
 
     @property
     def state(self) -> str:
@@ -219,10 +217,10 @@ def find_run(root: Path, name: str) -> RunFolder:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise RunFolderError(f'"{name}" fits {len(matching)} runs', mend="give more of the name: agentfw runs list")
+        raise RunFolderError(f'"{name}" fits {len(matching)} runs', fix="give more of the name: agentfw runs list")
     # People type the end of a name: its nearest is looked for among ends of the same length.
     known = {folder.id for folder in runs} | {folder.id[-len(name) :] for folder in runs if name}
-    raise UnknownNameError("run", name, known, mend=f"see: agentfw runs list (below {root})")
+    raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
 
 
 def _made(folder: RunFolder) -> float:

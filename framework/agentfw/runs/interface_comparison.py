@@ -121,7 +121,7 @@ class InterfaceComparison:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"can't make {folder}: {error.strerror}", mend="give another --out") from None
+            raise StorageError(f"can't make {folder}: {error.strerror}", fix="give another --out") from None
         files = {
             "comparison.json": (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode(),
             "comparison.png": picture.to_png(),
@@ -148,7 +148,7 @@ def compare_interfaces(
     if spec.memories:
         raise UsageError(
             "interfaces are compared without memories, which would learn from one episode for the next",
-            mend="leave them out, or compare whole runs: agentfw run ... --interface ..., then agentfw compare RUN RUN",
+            fix="leave them out, or compare whole runs: agentfw run ... --interface ..., then agentfw compare RUN RUN",
         )
     resolved, _ = resolve(spec.model_copy(update={"rewards": (), "trackers": ()}), host)
     # Made once here, so that what can't be made is told before any process is started.
@@ -159,7 +159,7 @@ def compare_interfaces(
     for name in names:
         parse_interface(name)
     if len(set(names)) < max(2, len(names)):
-        raise UsageError("a comparison needs two different interfaces", mend="see: agentfw compare interfaces --help")
+        raise UsageError("a comparison needs two different interfaces", fix="see: agentfw compare interfaces --help")
     numbers = tuple(dict.fromkeys(seeds)) or (spec.seed,)
     record = resolved.model_dump(mode="json")
     jobs = [_Job(record, host.options, interface, seed) for interface in names for seed in numbers]

@@ -38,7 +38,7 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Open or begin a journal, and mend its end where it was cut short."""
+        """Open or begin a journal, and repair its end where it was cut short."""
         try:
             is_new = not path.exists()
             size = 0 if is_new else _mend(path)
@@ -49,7 +49,7 @@ class Journal:
         except OSError as error:
             reason = error.strerror or error
             raise StorageError(
-                f"can't open {path}: {reason}", mend="is the disk there, writable and not full?"
+                f"can't open {path}: {reason}", fix="is the disk there, writable and not full?"
             ) from error
         return cls(path, handle, size)
 
@@ -75,7 +75,7 @@ class Journal:
                 raise
             raise StorageError(
                 f"can't write to {self.path}: {error.strerror or error}",
-                mend="make room on the disk; what was written before is intact",
+                fix="make room on the disk; what was written before is intact",
             ) from error
         self._size += len(line)
         loaded: Record = json.loads(line)
@@ -104,7 +104,7 @@ def read_journal(path: Path) -> Iterator[Record]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise RunFolderError(f"can't read {path}: {error.strerror}", mend="make it readable") from error
+        raise RunFolderError(f"can't read {path}: {error.strerror}", fix="make it readable") from error
     with handle:
         for number, line in enumerate(handle, start=1):
             record = _parse(line)
@@ -130,7 +130,7 @@ def write_whole(path: Path, data: bytes | str) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise StorageError(
-            f"can't write {path}: {error.strerror or error}", mend="make room on the disk, and make the folder writable"
+            f"can't write {path}: {error.strerror or error}", fix="make room on the disk, and make the folder writable"
         ) from error
 
 
@@ -140,7 +140,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            f"can't make {path}: {error.strerror or error}", mend="make room on the disk, and make the folder writable"
+            f"can't make {path}: {error.strerror or error}", fix="make room on the disk, and make the folder writable"
         ) from error
 
 
@@ -184,7 +184,7 @@ def _parse(line: bytes) -> Record | None:
 def _damaged(path: Path, number: int) -> RunFolderError:
     return RunFolderError(
         f"{path}, line {number}, is damaged, and there is more after it",
-        mend="a crash doesn't do that: restore the file from a copy, or move it away and start a new run",
+        fix="a crash doesn't do that: restore the file from a copy, or move it away and start a new run",
     )
 
 

@@ -113,7 +113,7 @@ class Play:
         if order:
             raise RunFolderError(
                 f"{records.path}/episodes.jsonl lacks episode {order[0]}, and metrics.jsonl has it",
-                mend="restore both from a copy, or start a new run",
+                fix="restore both from a copy, or start a new run",
             )
 
     async def all(self) -> None:
@@ -149,7 +149,7 @@ class Play:
         except (TypeError, ValueError) as error:
             raise PluginError(
                 f"episode {task.id} can't be written down: {error}",
-                mend="observations and calls are made of text, numbers, lists and tables; mend the environment",
+                fix="observations and calls are made of text, numbers, lists and tables; fix the environment",
             ) from error
         # What is scored and learned from is what a resumed run would find: a tuple that was written is a list.
         self.played[task.id] = Episode.from_record(record)
@@ -252,7 +252,7 @@ class Play:
                 if wrong:
                     raise PluginError(
                         f'the reward model "{name}" {wrong}',
-                        mend="a score is a finite number for an episode; mend the reward model, or leave it out",
+                        fix="a score is a finite number for an episode; fix the reward model, or leave it out",
                     )
             scores += found
         return scores
@@ -285,7 +285,7 @@ def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool =
         return float(value)
     raise PluginError(
         f'the environment "{episode.environment}" gave {value!r} as "{name}" of episode {episode.id}',
-        mend="a figure of an outcome is a finite number, or NaN where it was not measured; mend the environment",
+        fix="a figure of an outcome is a finite number, or NaN where it was not measured; fix the environment",
     )
 
 

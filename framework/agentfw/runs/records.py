@@ -42,7 +42,7 @@ class Records:
             try:
                 yield Episode.from_record(record)
             except StorageError as error:
-                raise RunFolderError(f"{path}, line {number}: {error.message}", mend=error.mend) from error
+                raise RunFolderError(f"{path}, line {number}: {error.message}", fix=error.fix) from error
 
     def metrics(self) -> list[dict[str, Any]]:
         """The figures of each episode, in the order of the tasks."""
@@ -55,5 +55,5 @@ class Records:
             lacking = [key for key in _METRICS if key not in record]
             if lacking or not re.fullmatch(r"\d+-\d+", str(record["episode"])):
                 what = f"has no {', '.join(lacking)}" if lacking else "names no episode"
-                raise RunFolderError(f"{path}, line {number}, {what}", mend="restore the file from a copy")
+                raise RunFolderError(f"{path}, line {number}, {what}", fix="restore the file from a copy")
             yield record

@@ -53,7 +53,7 @@ def write_report(folder: RunFolder) -> list[Path]:
     """Write report.html and curve.png; the files that there are now."""
     records = folder.metrics()
     if not records:
-        raise UsageError(f"{folder.id} has no finished episode yet", mend=f"agentfw runs resume {folder.id}")
+        raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
     if folder.unit == "updates":
         from ..training.report import training_page
 
@@ -70,12 +70,12 @@ def write_report(folder: RunFolder) -> list[Path]:
 def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:
     """Draw the timeline of one episode, the first unless another is wanted, as PNG or SVG."""
     if file.suffix.lower() not in (".png", ".svg"):
-        raise UsageError(f"can't draw into {file}", mend="give the picture a name that ends in .png or .svg")
+        raise UsageError(f"can't draw into {file}", fix="give the picture a name that ends in .png or .svg")
     ids = [str(record["episode"]) for record in folder.metrics()]
     if not ids:
-        raise UsageError(f"{folder.id} has no finished episode yet", mend=f"agentfw runs resume {folder.id}")
+        raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
     if wanted is not None and wanted not in ids:
-        raise UnknownNameError("episode", wanted, ids, mend=f"the first is {ids[0]}, the last {ids[-1]}")
+        raise UnknownNameError("episode", wanted, ids, fix=f"the first is {ids[0]}, the last {ids[-1]}")
     episode = next(one for one in folder.episodes() if one.id == (wanted or ids[0]))
     spec = folder.about["spec"]
     title = f"{spec['environment']['name']}, episode {episode.id}, {spec['interface'].replace('_', ' ')}"

@@ -162,7 +162,7 @@ def _parsed(parse: Callable[[Any], object], value: object) -> None:
     try:
         parse(value)
     except AgentfwError as error:
-        raise ValueError(f"{error.message}; {error.mend}") from None
+        raise ValueError(f"{error.message}; {error.fix}") from None
 
 
 _LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
@@ -181,11 +181,11 @@ def read_spec(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"there is no spec file {path}", mend="give a TOML file; docs/settings.md shows one") from None
+        raise UsageError(f"there is no spec file {path}", fix="give a TOML file; docs/settings.md shows one") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {path}: {error}", mend="a spec is a TOML file in UTF-8") from None
+        raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is no TOML: {error}", mend="docs/settings.md shows a spec") from None
+        raise SettingsError(f"{path} is no TOML: {error}", fix="docs/settings.md shows a spec") from None
 
 
 def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
         elif key in _LISTS:
             result[_LISTS[key]] = _assign_to_one(list(_listed(result.get(_LISTS[key], ()))), key, value)
         elif singular and isinstance(value, Mapping):
-            raise SettingsError(f"--set {key}.... says no component", mend=f"write {singular}.NAME.KEY=VALUE")
+            raise SettingsError(f"--set {key}.... says no component", fix=f"write {singular}.NAME.KEY=VALUE")
         else:
             result[key] = _merged(result.get(key), value)
     return result
@@ -214,11 +214,11 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
 
 def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"--set {kind}=... says no component", mend=f"write {kind}.NAME.KEY=VALUE")
+        raise SettingsError(f"--set {kind}=... says no component", fix=f"write {kind}.NAME.KEY=VALUE")
     for name, settings in value.items():
         names = [str(choice.get("name")) for choice in choices]
         if name not in names:
-            raise UnknownNameError(f"selected {kind}", name, names, mend=f"select it: --{kind} {name}")
+            raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
         index = names.index(name)
         own = ("weight",) if kind == "reward" else ()
         choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
@@ -229,7 +229,7 @@ def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tu
     if not isinstance(settings, Mapping):
         if isinstance(settings, str) and where in _SINGLE:
             return {"name": settings}
-        raise SettingsError(f"--set {where}=... says no key", mend=f"write {where}.KEY=VALUE")
+        raise SettingsError(f"--set {where}=... says no key", fix=f"write {where}.KEY=VALUE")
     taken = {key: settings[key] for key in own if key in settings}
     rest = {key: item for key, item in settings.items() if key not in own}
     return {**choice, **taken, "settings": _merged(choice.get("settings", {}), rest)}

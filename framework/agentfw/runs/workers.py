@@ -64,7 +64,7 @@ def in_processes(
             if died == _TRIES:
                 raise AgentfwError(
                     f"worker processes died {died} times in a row, with {len(left)} of {len(jobs)} jobs to do",
-                    mend="is there memory enough? try again with one process: --jobs 1",
+                    fix="is there memory enough? try again with one process: --jobs 1",
                 ) from error
     return [answers[number] for number in range(len(jobs))]
 
@@ -101,10 +101,10 @@ class _Failure:
     """An error that says what to do, on its way from a worker: pickling one of its own would lose that."""
 
     def __init__(self, error: AgentfwError) -> None:
-        self.message, self.mend, self.exit_code = error.message, error.mend, error.exit_code
+        self.message, self.fix, self.exit_code = error.message, error.fix, error.exit_code
 
     def error(self) -> AgentfwError:
-        error = AgentfwError(self.message, mend=self.mend)
+        error = AgentfwError(self.message, fix=self.fix)
         error.exit_code = self.exit_code
         return error
 

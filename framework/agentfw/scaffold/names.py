@@ -51,26 +51,26 @@ def check_name(name: str, kind: str, host: Host) -> Names:
     if not _VALID.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError(
             f'"{name[:100]}" can\'t be the name of a package',
-            mend=f"take letters, digits and hyphens, {_LONGEST} at most, a letter first: agentfw-tea",
+            fix=f"take letters, digits and hyphens, {_LONGEST} at most, a letter first: agentfw-tea",
         )
     names = derive(name)
     if not names.component or not names.package.isidentifier() or keyword.iskeyword(names.package):
         raise UsageError(
             f'"{name}" would make a package that Python can\'t import: {names.package}',
-            mend=f"begin with a letter: agentfw-{names.component or 'tea'}",
+            fix=f"begin with a letter: agentfw-{names.component or 'tea'}",
         )
     version = metadata.scan("agentfw").distributions.get(names.distribution)
     if version is not None:
-        raise UsageError(f"{names.distribution} {version} is installed already", mend="take another name")
+        raise UsageError(f"{names.distribution} {version} is installed already", fix="take another name")
     if names.package in sys.stdlib_module_names or _importable(names.package):
         raise UsageError(
-            f"Python has a module called {names.package} already", mend=f"take another name: agentfw-{names.component}"
+            f"Python has a module called {names.package} already", fix=f"take another name: agentfw-{names.component}"
         )
     for offer in host.components(kind):
         if offer.component.name == names.component:
             raise UsageError(
                 f'{offer.record.distribution} offers the {KINDS[kind].title} "{names.component}" already',
-                mend="take another name: two plugins with one name for a component can't be used together",
+                fix="take another name: two plugins with one name for a component can't be used together",
             )
     return names
 

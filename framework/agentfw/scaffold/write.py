@@ -68,7 +68,7 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
     names = check_name(name, kind, host)
     target = folder / names.distribution
     if target.exists():
-        raise UsageError(f"{target} is there already", mend="take another name, or move it away")
+        raise UsageError(f"{target} is there already", fix="take another name, or move it away")
     written = _files(names, kind)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
             raise
     except OSError as error:
         raise UsageError(
-            f"can't write {target}: {error.strerror or error}", mend="write somewhere else, or make room there"
+            f"can't write {target}: {error.strerror or error}", fix="write somewhere else, or make room there"
         ) from error
     return [target / path for path in written]
 

@@ -174,7 +174,7 @@ def _detail(error: BaseException) -> str:
     if isinstance(error, (BrokenPromise, DoesNotApply)):
         return str(error)
     if isinstance(error, AgentfwError):
-        return f"{error.message}; {error.mend}" if error.mend else error.message
+        return f"{error.message}; {error.fix}" if error.fix else error.message
     notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
     return f"raised {describe(error)}{notes}{_place(error)}"
 

@@ -26,7 +26,7 @@ class Curriculum:
         if len(tasks) < size:
             raise UsageError(
                 f"an update is to learn from {size} tasks, and the split has {len(tasks)}",
-                mend=f"--set tasks={len(tasks)}, or more samples of each",
+                fix=f"--set tasks={len(tasks)}, or more samples of each",
             )
         self.tasks, self.size, self.seeds = tasks, size, seeds
 

@@ -42,7 +42,7 @@ def finite(metrics: Mapping[str, float], who: str) -> dict[str, float]:
         if not math.isfinite(value):
             raise PluginError(
                 f"{who} has measured {name} as {value}",
-                mend="a step that was too long does that: lower the learning rate, and go on from the update before",
+                fix="a step that was too long does that: lower the learning rate, and go on from the update before",
             )
     return dict(metrics)
 
@@ -60,7 +60,7 @@ def sync(path: Path) -> None:
                 os.fsync(handle.fileno())
         except OSError as error:
             raise StorageError(
-                f"can't be sure that {file} is on disk: {error.strerror or error}", mend="make room on the disk"
+                f"can't be sure that {file} is on disk: {error.strerror or error}", fix="make room on the disk"
             ) from error
 
 

@@ -48,12 +48,12 @@ class Checker(Listener):
             raise UsageError(
                 f'the policy "{name}" gives no token ids (turn {turn.index} of episode {episode.id}), and '
                 f'"{self.spec.optimizer.name}" learns from exact tokens',
-                mend="train one that has them, such as transformers or vllm; or learn its text: --optimizer imitation",
+                fix="train one that has them, such as transformers or vllm; or learn its text: --optimizer imitation",
             )
         if self.version and turn.token_ids and turn.version != self.version:
             raise PluginError(
                 f'the policy "{name}" answered turn {turn.index} of episode {episode.id} with '
                 f"{turn.version or 'no version at all'} after {self.version} was published",
-                mend="what is learned from must come from the newest version: mend the policy, or restart its server",
+                fix="what is learned from must come from the newest version: fix the policy, or restart its server",
             )
         super().turned(episode, turn)

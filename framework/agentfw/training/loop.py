@@ -97,7 +97,7 @@ class Loop:
             if self.spec.samples == 1 and rewarded and not learned and not self.parts.optimizer.state():
                 raise UsageError(
                     f'the optimizer "{self.spec.optimizer.name}" has nothing to compare an episode with: samples is 1',
-                    mend="set samples to 2 or more, or take parpo, which compares with the user's own history",
+                    fix="set samples to 2 or more, or take parpo, which compares with the user's own history",
                 )
             measured = finite(self.parts.optimizer.metrics(), f'the optimizer "{self.spec.optimizer.name}"')
             update = await self._learn(number, learned, advantages)
@@ -195,7 +195,7 @@ class Loop:
             if not math.isfinite(advantage.value) or advantage.episode not in by_episode:
                 raise PluginError(
                     f"{name} gave turn {advantage.turn} of episode {advantage.episode} the advantage {advantage.value}",
-                    mend="an advantage is a finite number for a turn of the batch; mend the optimizer",
+                    fix="an advantage is a finite number for a turn of the batch; fix the optimizer",
                 )
             by_episode[advantage.episode].append(advantage)
         return by_episode
@@ -221,7 +221,7 @@ class Loop:
         if update.version == self.state.version or not update.adapter.exists():
             raise PluginError(
                 f'the learner "{self.spec.learner.name}" gave no new version: {update.version} at {update.adapter}',
-                mend="each update has a version of its own, and writes it below the folder it is given",
+                fix="each update has a version of its own, and writes it below the folder it is given",
             )
         await self.parts.policy.wake()
         return update

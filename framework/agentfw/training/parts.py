@@ -60,13 +60,13 @@ def make_parts(spec: TrainSpec, host: Host) -> Parts:
     if type(assembly.policy).publish is Policy.publish:
         raise UsageError(
             f"the policy \"{spec.policy.name}\" can't take a new version of itself, so it can't be trained",
-            mend="train one that can, such as transformers or vllm; this one can be its teacher: --teacher NAME",
+            fix="train one that can, such as transformers or vllm; this one can be its teacher: --teacher NAME",
         )
     loss = optimizer.loss()
     if spec.teacher is not None and loss.name == "clipped":
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from what the policy itself has sampled, not from a teacher',
-            mend="learn demonstrations: --optimizer imitation --learner sft; or leave the teacher out",
+            fix="learn demonstrations: --optimizer imitation --learner sft; or leave the teacher out",
         )
     assembly.policy = Punctual(assembly.policy, spec.policy.name, spec.deadline)
     if spec.teacher is not None and teacher is not None:
@@ -86,6 +86,6 @@ def blamed_learner(spec: TrainSpec, doing: str) -> Iterator[None]:
                 raise
             raise AgentfwError(
                 f"{name} ran out of memory: {error}".rstrip(": "),
-                mend="fewer tasks or samples an update, or a setting of its own that takes less: "
+                fix="fewer tasks or samples an update, or a setting of its own that takes less: "
                 f"agentfw plugins show {spec.learner.name}",
             ) from error

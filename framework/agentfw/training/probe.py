@@ -59,7 +59,7 @@ def arithmetic(sampled: Sequence[float], base: Sequence[float]) -> float:
         raise AgentfwError(
             f"policy and learner differ by {noise:.2g} nats a token before anything was learned: "
             "they have different models, or read different tokens",
-            mend="are policy.model and learner.model one and the same folder, and their precisions alike?",
+            fix="are policy.model and learner.model one and the same folder, and their precisions alike?",
         )
     return noise
 
@@ -102,16 +102,16 @@ def _mistaken(
         return AgentfwError(
             "the policy serves its base model or the version before, and not the newest one; "
             "on this probe the two can't be told apart",
-            mend="does its publish method load the adapter that it is given?",
+            fix="does its publish method load the adapter that it is given?",
         )
     if from_base <= from_before:
         return AgentfwError(
             "the policy still serves its base model: the newest version is not in use",
-            mend="does its publish method load the adapter, and do requests name it?",
+            fix="does its publish method load the adapter, and do requests name it?",
         )
     return AgentfwError(
         "the policy serves the version before: its adapter is stale",
-        mend="does a new version go under a new name, and do requests name the newest?",
+        fix="does a new version go under a new name, and do requests name the newest?",
     )
 
 
@@ -125,23 +125,23 @@ def _altered(away: float, excess: numpy.ndarray, update: numpy.ndarray) -> Agent
     if sure and share >= _PROVEN:
         return AgentfwError(
             f"the policy serves the update more than once ({1 + share:.1f} times, the probe says)",
-            mend="load adapters onto the base model, and not onto one that an adapter was merged into",
+            fix="load adapters onto the base model, and not onto one that an adapter was merged into",
         )
     if away > 1.0 and away > 2 * size:
         return AgentfwError(
             f"policy and learner differ {by}, and far more than training changed: "
             "the policy serves another model, or reads other tokens",
-            mend="are policy.model and learner.model one and the same folder?",
+            fix="are policy.model and learner.model one and the same folder?",
         )
     if sure and -1 < share < 0:
         return AgentfwError(
             f"the policy serves a part of the update only: some {-100 * share:.0f} % of what it changes is missing",
-            mend="does it load the adapter for every module? what does its log say of names that it doesn't know?",
+            fix="does it load the adapter for every module? what does its log say of names that it doesn't know?",
         )
     return AgentfwError(
         f"policy and learner differ {by}: the policy serves neither the newest version nor any other that is known, "
         "perhaps a part of it",
-        mend="does it load the adapter for every module, and onto the model that it was trained on?",
+        fix="does it load the adapter for every module, and onto the model that it was trained on?",
     )
 
 
@@ -150,11 +150,11 @@ def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
     if len(values) != len(others):
         raise AgentfwError(
             f"of one probe there are {len(values)} logprobs here and {len(others)} there",
-            mend="the logprobs methods of policy and learner give one value for each token of the answer",
+            fix="the logprobs methods of policy and learner give one value for each token of the answer",
         )
     array = numpy.asarray(values, dtype=float)
     if not numpy.isfinite(array).all():
-        raise AgentfwError("a logprob of the probe is not a number", mend="go back to an earlier checkpoint")
+        raise AgentfwError("a logprob of the probe is not a number", fix="go back to an earlier checkpoint")
     return array
 
 

@@ -59,5 +59,5 @@ class Punctual(Policy):
                 raise
             raise EndpointError(
                 f'the policy "{self.name}" has not {what} within {self.seconds:g} s',
-                mend="look at its server; a slow one gets more time: --set deadline=SECONDS",
+                fix="look at its server; a slow one gets more time: --set deadline=SECONDS",
             ) from error

@@ -42,7 +42,7 @@ class State:
         except (TypeError, ValueError) as error:
             raise PluginError(
                 f"after update {self.update}, the state of the learner or the optimizer can't be written down: {error}",
-                mend="a state is made of finite numbers, texts, lists and tables; mend the plugin",
+                fix="a state is made of finite numbers, texts, lists and tables; fix the plugin",
             ) from error
         write_whole(folder / _FILE, text + "\n")
 
@@ -55,5 +55,5 @@ class State:
             return cls()
         except (OSError, ValueError, TypeError) as error:
             raise RunFolderError(
-                f"{folder / _FILE} can't be understood: {error}", mend="restore it from a copy"
+                f"{folder / _FILE} can't be understood: {error}", fix="restore it from a copy"
             ) from None

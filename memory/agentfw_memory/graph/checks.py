@@ -37,48 +37,48 @@ _WHOLE = "take it out; it comes of text that was cut, or read with surrogatepass
 def name_of(what: str, name: object) -> str:
     """A name of a tenant, user, tool, scenario or trajectory."""
     if not isinstance(name, str):
-        raise BadInputError(f"the {what} {name!r} is no text", mend=f"name the {what} by a text")
+        raise BadInputError(f"the {what} {name!r} is no text", fix=f"name the {what} by a text")
     shown = name if len(name) <= 40 else name[:40] + "..."
     if not name.strip():
-        raise BadInputError(f"the {what} has an empty name", mend=f"name the {what}")
+        raise BadInputError(f"the {what} has an empty name", fix=f"name the {what}")
     if len(name) > LONGEST_NAME:
-        raise BadInputError(f"the {what} {shown!r} has {len(name)} characters", mend=f"use {LONGEST_NAME} at most")
+        raise BadInputError(f"the {what} {shown!r} has {len(name)} characters", fix=f"use {LONGEST_NAME} at most")
     if _UNSEEN.search(name):
-        raise BadInputError(f"the {what} {shown!r} has a control character", mend="use letters that can be seen")
+        raise BadInputError(f"the {what} {shown!r} has a control character", fix="use letters that can be seen")
     if _HALF.search(name):
-        raise BadInputError(f"the {what} {shown!r} has half a character", mend=_WHOLE)
+        raise BadInputError(f"the {what} {shown!r} has half a character", fix=_WHOLE)
     return name
 
 
 def names_of(what: str, names: Iterable[str]) -> tuple[str, ...]:
     """Names without repetition, in the order in which they came."""
     if isinstance(names, str):
-        raise BadInputError(f"the {what}s are one text, {names!r}", mend="give a list of names")
+        raise BadInputError(f"the {what}s are one text, {names!r}", fix="give a list of names")
     return tuple(dict.fromkeys(name_of(what, name) for name in names))
 
 
 def text_of(what: str, text: object, longest: int) -> str:
     if not isinstance(text, str):
-        raise BadInputError(f"the {what} is no text but {type(text).__name__}", mend="give a text")
+        raise BadInputError(f"the {what} is no text but {type(text).__name__}", fix="give a text")
     if not text.strip():
-        raise BadInputError(f"the {what} is empty", mend="say something")
+        raise BadInputError(f"the {what} is empty", fix="say something")
     if len(text) > longest:
         raise BadInputError(
             f"the {what} has {len(text)} characters; at most {longest} are taken",
-            mend="shorten it, or raise the setting longest_text",
+            fix="shorten it, or raise the setting longest_text",
         )
     if "\x00" in text:
-        raise BadInputError(f"the {what} has a NUL character", mend="take it out")
+        raise BadInputError(f"the {what} has a NUL character", fix="take it out")
     if half := _HALF.search(text):
         raise BadInputError(
-            f"the {what} has half a character, {half[0]!r} at {half.start()}, which no file keeps", mend=_WHOLE
+            f"the {what} has half a character, {half[0]!r} at {half.start()}, which no file keeps", fix=_WHOLE
         )
     return text
 
 
 def number(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise BadInputError(f"the {what} {value!r} is no finite number", mend=f"give the {what} as a number")
+        raise BadInputError(f"the {what} {value!r} is no finite number", fix=f"give the {what} as a number")
     return float(value)
 
 
@@ -96,13 +96,13 @@ def rows_of(vectors: object, texts: Sequence[str], dimensions: int) -> Float32Ar
     if rows.shape != (len(texts), dimensions):
         raise BadInputError(
             f"the embedder gave an array of shape {rows.shape} for {len(texts)} texts",
-            mend=f"it should be {(len(texts), dimensions)}: a row of {dimensions} numbers each",
+            fix=f"it should be {(len(texts), dimensions)}: a row of {dimensions} numbers each",
         )
     if not np.isfinite(rows).all():
         text = texts[int(np.argmin(np.isfinite(rows).all(1)))]
         raise BadInputError(
             f"the embedder gave NaN or infinity for {text[:60]!r}",
-            mend="nothing was kept of it; look into the embedder",
+            fix="nothing was kept of it; look into the embedder",
         )
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(lengths, 1e-12), np.float32)

@@ -67,9 +67,9 @@ class Communities:
         tolerance: float = 0.1,
     ) -> None:
         if not resolutions or not all(0.0 < value < inf for value in resolutions):
-            raise BadInputError(f"resolutions {tuple(resolutions)} can't be", mend="give one or more positive numbers")
+            raise BadInputError(f"resolutions {tuple(resolutions)} can't be", fix="give one or more positive numbers")
         if not 0.0 < tolerance < inf:
-            raise BadInputError(f"a tolerance of {tolerance} can't be", mend="give a positive share, such as 0.1")
+            raise BadInputError(f"a tolerance of {tolerance} can't be", fix="give a positive share, such as 0.1")
         self.method, self.seed, self.tolerance = method, seed, tolerance
         self._levels = [Level(float(resolution), tolerance) for resolution in resolutions]
         self._nodes = array("q")
@@ -134,7 +134,7 @@ class Communities:
     def add(self, node: int, neighbours: Mapping[int, float]) -> tuple[int, ...]:
         """Take in a node with its edges to nodes that are here; its community at each level."""
         if node in self._rows:
-            raise BadInputError(f"node {node} is here already", mend="use `connect` for more edges")
+            raise BadInputError(f"node {node} is here already", fix="use `connect` for more edges")
         rows = [(self._row(other), _weight(weight)) for other, weight in neighbours.items()]
         mine = self._rows[node] = len(self._nodes)
         self._nodes.append(node)
@@ -230,7 +230,7 @@ class Communities:
         except BadInputError:
             raise
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise BadInputError(f"this is no state of communities: {error}", mend="run `full` again") from error
+            raise BadInputError(f"this is no state of communities: {error}", fix="run `full` again") from error
         return made
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -239,7 +239,7 @@ class Communities:
         labels = np.asarray(state["labels"], np.int64)
         if labels.shape != (len(self._levels), len(ids)) or not len(sources) == len(targets) == len(weights):
             raise BadInputError(
-                "this is no state of communities: its arrays don't fit each other", mend="run `full` again"
+                "this is no state of communities: its arrays don't fit each other", fix="run `full` again"
             )
         self._hold(ids, sources, targets, weights)
         for place, level in enumerate(self._levels):
@@ -316,7 +316,7 @@ class Communities:
     def _row(self, node: int) -> int:
         row = self._rows.get(node)
         if row is None:
-            raise BadInputError(f"node {node} isn't here", mend="add it first")
+            raise BadInputError(f"node {node} isn't here", fix="add it first")
         return row
 
     def _seed(self, place: int, what: str) -> int:
@@ -325,7 +325,7 @@ class Communities:
 
 def _weight(weight: float) -> float:
     if not 0.0 < weight < inf:
-        raise BadInputError(f"an edge of weight {weight} can't be", mend="give a positive, finite weight")
+        raise BadInputError(f"an edge of weight {weight} can't be", fix="give a positive, finite weight")
     return weight
 
 
@@ -334,17 +334,17 @@ def _checked(ids: Integers, ends: Integers, weights: Floats) -> tuple[Integers, 
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     if (ordered[1:] == ordered[:-1]).any():
-        raise BadInputError("a node is there twice", mend="give each node once")
+        raise BadInputError("a node is there twice", fix="give each node once")
     if len(weights) != len(ends):
-        raise BadInputError(f"{len(ends)} edges can't have {len(weights)} weights", mend="give one for each edge")
+        raise BadInputError(f"{len(ends)} edges can't have {len(weights)} weights", fix="give one for each edge")
     if not (np.isfinite(weights) & (weights > 0.0)).all():
-        raise BadInputError("an edge has no positive, finite weight", mend="leave out edges without weight")
+        raise BadInputError("an edge has no positive, finite weight", fix="leave out edges without weight")
     if not len(ends):
         return ends[:, 0], ends[:, 1]
     spots = np.searchsorted(ordered, ends)
     if not len(ids) or (spots == len(ids)).any() or (ordered[spots] != ends).any():
-        raise BadInputError("an edge has an end that isn't among the nodes", mend="give every node, also lone ones")
+        raise BadInputError("an edge has an end that isn't among the nodes", fix="give every node, also lone ones")
     rows = order[spots]
     if (rows[:, 0] == rows[:, 1]).any():
-        raise BadInputError("an edge goes from a node to itself", mend="leave such edges out")
+        raise BadInputError("an edge goes from a node to itself", fix="leave such edges out")
     return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1])

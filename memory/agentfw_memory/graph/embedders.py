@@ -79,7 +79,7 @@ def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") 
         return SentenceTransformersEmbedder(detail)
     raise BadInputError(
         f'no embedder is called "{choice}"',
-        mend="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL, a callable",
+        fix="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL, a callable",
     )
 
 
@@ -90,7 +90,7 @@ class HashEmbedder:
 
     def __init__(self, dimensions: int = HASH_DIMENSIONS) -> None:
         if dimensions < 1:
-            raise BadInputError(f"a vector of {dimensions} dimensions can't be", mend="give 1 or more; 256 is usual")
+            raise BadInputError(f"a vector of {dimensions} dimensions can't be", fix="give 1 or more; 256 is usual")
         self.dimensions, self.name = dimensions, f"hash:{dimensions}"
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
@@ -167,16 +167,16 @@ class CallableEmbedder:
         return _unit(self._checked(texts, self.dimensions))
 
     def _checked(self, texts: Sequence[str], dimensions: int) -> Float32Array:
-        mend = f"let {self.name} return one row of finite numbers for each text, always of the same length"
+        fix = f"let {self.name} return one row of finite numbers for each text, always of the same length"
         try:
             rows = np.array(self._function(texts), np.float32)
         except (TypeError, ValueError) as error:
-            raise BadInputError(f"the embedder gave no rows of numbers: {error}", mend=mend) from error
+            raise BadInputError(f"the embedder gave no rows of numbers: {error}", fix=fix) from error
         wanted = (len(texts), dimensions or (rows.shape[-1] if rows.ndim else 0))
         if rows.shape != wanted or not rows.shape[1]:
-            raise BadInputError(f"the embedder gave an array of {rows.shape}, not {wanted}", mend=mend)
+            raise BadInputError(f"the embedder gave an array of {rows.shape}, not {wanted}", fix=fix)
         if not np.isfinite(rows).all():
-            raise BadInputError("the embedder gave NaN or an infinite number", mend=mend)
+            raise BadInputError("the embedder gave NaN or an infinite number", fix=fix)
         return rows
 
 
@@ -230,5 +230,5 @@ def _unit(rows: Float32Array) -> Float32Array:
 
 def _dimensions(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise BadInputError(f'"{text}" is no number of dimensions', mend='write "hash:256"')
+        raise BadInputError(f'"{text}" is no number of dimensions', fix='write "hash:256"')
     return int(text)

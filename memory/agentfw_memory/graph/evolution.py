@@ -101,7 +101,7 @@ _END = re.compile(r"[.!?;]+(?:\s+|$)|\n+")
 def extract(trajectory: Trajectory, at_most: int = NEW_SKILLS) -> list[SkillDraft]:
     """What this trajectory taught: the user's wishes first, then what stood in for what, then the way itself."""
     if at_most < 0:
-        raise BadInputError(f"{at_most} skills can't be drawn from a trajectory", mend="ask for none or more")
+        raise BadInputError(f"{at_most} skills can't be drawn from a trajectory", fix="ask for none or more")
     head = f"For {' and '.join(trajectory.scenarios)}, " if trajectory.scenarios else ""
     worked = _in_order(step.tool for step in trajectory.steps if step.tool and step.worked)
     texts: list[tuple[str, tuple[str, ...]]] = [(wish, ()) for wish in _wishes(trajectory.outcome)]
@@ -155,7 +155,7 @@ def trim(
     imagined use, so that one that nobody has tried yet isn't the first to go.
     """
     if cap < 0:
-        raise BadInputError(f"a cap of {cap} can't be held", mend="give 0 or more")
+        raise BadInputError(f"a cap of {cap} can't be held", fix="give 0 or more")
     excess = len(vectors) - cap
     if excess <= 0:
         return Trim()

@@ -52,14 +52,14 @@ def import_jsonl(store: Store, path: str | Path) -> int:
     if any(count for counts in store.counts().values() for count in counts.values()):
         raise BadInputError(
             f'tenant "{store.tenant}" has skills already; an import would mix them up',
-            mend="import into a tenant with another name",
+            fix="import into a tenant with another name",
         )
     with store.writing() as change:
         try:
             return store.load(change, _records(Path(path)))
         except ValueError as error:
             raise BadInputError(
-                f"{path} can't be imported: {error}", mend="nothing was taken; mend the file, or export it again"
+                f"{path} can't be imported: {error}", fix="nothing was taken; fix the file, or export it again"
             ) from None
 
 

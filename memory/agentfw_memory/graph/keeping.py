@@ -102,7 +102,7 @@ class Keeper:
             if when < before.valid_from:
                 raise BadInputError(
                     f"{skill} can't change at {when}: what it says now is so since {before.valid_from}",
-                    mend="give a later valid_from, or none",
+                    fix="give a later valid_from, or none",
                 )
             after = replace(before, text=text or before.text, visibility=visibility or before.visibility)
             if after != before:
@@ -121,7 +121,7 @@ class Keeper:
     def connect(self, source: str, kind: str, target: str, weight: float) -> None:
         """Draw an edge; one that is there is drawn anew only where its weight is another."""
         if number("weight", weight) <= 0:
-            raise BadInputError(f"an edge can't weigh {weight}", mend="give a weight above 0, or disconnect")
+            raise BadInputError(f"an edge can't weigh {weight}", fix="give a weight above 0, or disconnect")
         with self._store.writing() as change:
             edge = replace(self._edge(change, source, kind, target), weight=float(weight))
             self._store.add_edges(change, [edge])
@@ -181,14 +181,14 @@ class Keeper:
         if given is None:
             return change.now
         if number("valid_from", given) > change.now:
-            raise BadInputError(f"valid_from {given} has not come yet", mend="give a moment that has passed, or none")
+            raise BadInputError(f"valid_from {given} has not come yet", fix="give a moment that has passed, or none")
         return float(given)
 
     def _replace(self, change: Change, own: int, after: Skill, new_vector: Float32Array | None, when: float) -> None:
         owner = self._store.nodes(change, "user", [after.owner])[after.owner]
         twin = self._store.twins([(owner, after.text)]).get((owner, after.text), own)
         if twin != own:
-            raise BadInputError(f"{after.owner} has that text already, as s{twin}", mend=f"retire s{own} instead")
+            raise BadInputError(f"{after.owner} has that text already, as s{twin}", fix=f"retire s{own} instead")
         vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
         self._store.replace_skill(change, SkillRow(own, owner, after.text, after.visibility, vector, when))
 
@@ -205,7 +205,7 @@ class Keeper:
         known = next((name for name in CONNECTED if name == kind), None)
         if known is None:
             more = " comes by itself" if kind in EDGE_ENDS else " is no kind of edge"
-            raise BadInputError(f'"{kind}"{more}', mend=f"known: {', '.join(CONNECTED)}")
+            raise BadInputError(f'"{kind}"{more}', fix=f"known: {', '.join(CONNECTED)}")
         ends = []
         for what, name in zip(EDGE_ENDS[known], (source, target), strict=True):
             if what == "skill":
@@ -216,7 +216,7 @@ class Keeper:
         if known in ("COMPLEMENTS", "CONFLICTS"):
             ends.sort()
         if ends[0] == ends[1]:
-            raise BadInputError(f"{source} can't be connected with itself", mend="name two skills")
+            raise BadInputError(f"{source} can't be connected with itself", fix="name two skills")
         return EdgeRow(known, ends[0], ends[1])
 
     def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
@@ -226,7 +226,7 @@ class Keeper:
 
 def _check_visibility(visibility: str) -> None:
     if visibility not in ("private", "shared"):
-        raise BadInputError(f'a skill can\'t be "{visibility}"', mend="it is private or shared")
+        raise BadInputError(f'a skill can\'t be "{visibility}"', fix="it is private or shared")
 
 
 def _as_kept(skill: NewSkill, own: int, valid_from: float, recorded_at: float) -> Skill:

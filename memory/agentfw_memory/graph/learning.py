@@ -246,7 +246,7 @@ def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
     except (TypeError, ValueError) as error:
         known = ", ".join(field.name for field in fields(Trajectory))
         raise BadInputError(
-            f"this is no trajectory: {error}", mend=f"it has {known}; a step has action, tool, worked"
+            f"this is no trajectory: {error}", fix=f"it has {known}; a step has action, tool, worked"
         ) from None
 
 

@@ -166,7 +166,7 @@ def open_server(url: str) -> Connection:
     except psycopg.Error as error:
         said = str(error).strip().splitlines()[-1]
         raise StoreRefusedError(
-            f"{shown} can't be reached: {said}", mend="is the server running there, and are address and user right?"
+            f"{shown} can't be reached: {said}", fix="is the server running there, and are address and user right?"
         ) from None
     try:
         connection.execute(f"SET lock_timeout = '{PATIENCE}s'")
@@ -176,7 +176,7 @@ def open_server(url: str) -> Connection:
         connection.close()
         raise StoreRefusedError(
             f"{shown} can't hold skill graphs: {str(error).strip()}",
-            mend="it needs pgvector (CREATE EXTENSION vector) and a user who may create a schema",
+            fix="it needs pgvector (CREATE EXTENSION vector) and a user who may create a schema",
         ) from None
     except BaseException:
         connection.close()
@@ -203,14 +203,14 @@ def told() -> Iterator[None]:
     except psycopg.errors.LockNotAvailable as error:
         raise StoreBusyError(
             f"somebody else has held the graph for {PATIENCE} seconds",
-            mend="look for a process that hangs in a transaction, end it and try again",
+            fix="look for a process that hangs in a transaction, end it and try again",
         ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise StorageError(
-            f"the server refused: {str(error).strip()}", mend="what was acknowledged is intact; open the graph again"
+            f"the server refused: {str(error).strip()}", fix="what was acknowledged is intact; open the graph again"
         ) from error
     except psycopg.Error as error:
-        raise SkillGraphError(f"the server refused: {str(error).strip()}", mend="nothing of it was kept") from error
+        raise SkillGraphError(f"the server refused: {str(error).strip()}", fix="nothing of it was kept") from error
 
 
 def _prepare(connection: Connection, shown: str) -> None:
@@ -226,14 +226,14 @@ def _prepare(connection: Connection, shown: str) -> None:
             connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
         elif found[1] is None:
             raise StoreRefusedError(
-                f"{shown} has a schema skillgraph of another program", mend="choose another database"
+                f"{shown} has a schema skillgraph of another program", fix="choose another database"
             )
         row = connection.execute("SELECT version FROM skillgraph.format").fetchone()
         if row is None or row[0] > VERSION:
             version = row[0] if row else "unknown"
             raise StoreRefusedError(
                 f"{shown} was written by a newer agentfw (format {version}, this one reads {VERSION})",
-                mend="pip install --upgrade agentfw",
+                fix="pip install --upgrade agentfw",
             )
 
 

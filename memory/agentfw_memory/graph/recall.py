@@ -174,7 +174,7 @@ def _refusal(tenant: str, kept: EmbedderRecord | None, given: EmbedderRecord) ->
 
     return StoreRefusedError(
         f'the vectors of tenant "{tenant}" were made by {shown(kept)}, not by {shown(given)}',
-        mend="open it with that embedder, or make them anew: SkillGraph.reembed(path, tenant=..., embedder=...)",
+        fix="open it with that embedder, or make them anew: SkillGraph.reembed(path, tenant=..., embedder=...)",
     )
 
 

@@ -95,7 +95,7 @@ def serve_http(graph: SkillGraph, *, port: int, token: str) -> None:
     """Serve this machine at http://127.0.0.1:PORT/mcp, until it is interrupted."""
     if len(token) < SHORTEST_TOKEN:
         raise BadInputError(
-            f"a token of {len(token)} characters can be guessed", mend=f"take {SHORTEST_TOKEN} or more, at random"
+            f"a token of {len(token)} characters can be guessed", fix=f"take {SHORTEST_TOKEN} or more, at random"
         )
     server = make_server(graph)
     import uvicorn
@@ -106,7 +106,7 @@ def serve_http(graph: SkillGraph, *, port: int, token: str) -> None:
         uvicorn.run(application, host=HOST, port=port, log_level="warning")
     except SystemExit as error:
         if error.code:
-            raise StorageError(f"port {port} can't be listened on", mend="choose another port") from None
+            raise StorageError(f"port {port} can't be listened on", fix="choose another port") from None
 
 
 def guarded(application: Any, token: str) -> Application:
@@ -136,4 +136,4 @@ def _told() -> Iterator[None]:
     try:
         yield
     except SkillGraphError as error:
-        raise ToolError(f"{error.message}; {error.mend}" if error.mend else error.message) from error
+        raise ToolError(f"{error.message}; {error.fix}" if error.fix else error.message) from error

@@ -117,8 +117,8 @@ class GraphSettings:
                 "B4": cls(query_similarity="words"),
             }[name]
         except KeyError:
-            raise BadInputError(f'no ablation is called "{name}"', mend="known: A1, A2, B1, B2, B3, B4") from None
+            raise BadInputError(f'no ablation is called "{name}"', fix="known: A1, A2, B1, B2, B3, B4") from None
 
 
 def _wrong(name: str, value: object, wanted: str) -> BadInputError:
-    return BadInputError(f"{name} can't be {value}", mend=f"{name} is {wanted}")
+    return BadInputError(f"{name} can't be {value}", fix=f"{name} is {wanted}")

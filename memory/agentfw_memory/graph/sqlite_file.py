@@ -141,7 +141,7 @@ def open_file(path: str | Path, *, power_safe: bool) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
     except sqlite3.Error as error:
-        raise StoreRefusedError(f"{path} can't be opened: {error}", mend="choose a path in a folder of yours") from None
+        raise StoreRefusedError(f"{path} can't be opened: {error}", fix="choose a path in a folder of yours") from None
     try:
         patiently(lambda: _prepare(connection, path))
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
@@ -152,7 +152,7 @@ def open_file(path: str | Path, *, power_safe: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA wal_autocheckpoint = 8000")
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise StoreRefusedError(f"{path} is no file of skill graphs: {error}", mend="choose another path") from None
+        raise StoreRefusedError(f"{path} is no file of skill graphs: {error}", fix="choose another path") from None
     except BaseException:
         connection.close()
         raise
@@ -170,7 +170,7 @@ def transaction(connection: sqlite3.Connection, *, begin: str = "BEGIN IMMEDIATE
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         if isinstance(error, sqlite3.OperationalError):
-            raise StorageError(f"the disk refused: {error}", mend="free some space, then try again") from error
+            raise StorageError(f"the disk refused: {error}", fix="free some space, then try again") from error
         raise
 
 
@@ -190,7 +190,7 @@ def patiently(call: Callable[[], Answer]) -> Answer:
             if time.monotonic() > until:
                 raise StoreBusyError(
                     f"somebody else has held the file for {PATIENCE:.0f} seconds",
-                    mend="look for a process that hangs with the file open, end it and try again",
+                    fix="look for a process that hangs with the file open, end it and try again",
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
@@ -211,12 +211,12 @@ def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
         finally:
             connection.execute("COMMIT")
         if _pragma(connection, "application_id") != APPLICATION:
-            raise StoreRefusedError(f"{path} is a database of another program", mend="choose another path")
+            raise StoreRefusedError(f"{path} is a database of another program", fix="choose another path")
     version = _pragma(connection, "user_version")
     if version > VERSION:
         raise StoreRefusedError(
             f"{path} was written by a newer agentfw (format {version}, this one reads {VERSION})",
-            mend="pip install --upgrade agentfw",
+            fix="pip install --upgrade agentfw",
         )
 
 

@@ -89,7 +89,7 @@ class SqliteStore(SqliteRows, WholeTenant):
             if time.monotonic() > until:
                 raise StoreBusyError(
                     "the log still holds what was forgotten, because another process has been reading it all the time",
-                    mend="close the other process and call forget again",
+                    fix="close the other process and call forget again",
                 )
             time.sleep(0.05)
 

@@ -95,7 +95,7 @@ class Words(Generic[Key]):
     def best(self, query: str, count: int, allowed: Container[Key] | None = None) -> list[tuple[Key, float]]:
         """The highest scores, the highest first; equal ones in the order in which their texts came."""
         if count < 0:
-            raise BadInputError(f"{count} results can't be had", mend="ask for none or more")
+            raise BadInputError(f"{count} results can't be had", fix="ask for none or more")
         scores = self.scores(query, allowed)
         place = {key: number for number, key in enumerate(self._counts) if key in scores}
         return heapq.nsmallest(count, scores.items(), key=lambda item: (-item[1], place[item[0]]))

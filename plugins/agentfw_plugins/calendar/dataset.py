@@ -78,7 +78,7 @@ class Dataset:
         found = _IDENTITY.fullmatch(identity)
         if found is None or int(found[1]) != self.seed:
             raise UsageError(
-                f'"{identity}" is no user of this data set', mend=f"users are called like {self.seed}-test-0-3"
+                f'"{identity}" is no user of this data set', fix=f"users are called like {self.seed}-test-0-3"
             )
         split, number, place = found[2], int(found[3]), int(found[4])
         organisation = self.organisation(split, number)
@@ -93,7 +93,7 @@ class Dataset:
         if not 1 <= rounds <= ROUNDS or not 2 <= conflicts <= len(LETTERS):
             raise UsageError(
                 f"{rounds} rounds of {conflicts} events can't be made",
-                mend=f"a year has 1 to {ROUNDS} rounds of 2 to {len(LETTERS)} events",
+                fix=f"a year has 1 to {ROUNDS} rounds of 2 to {len(LETTERS)} events",
             )
         seeds = Seeds(self.seed).child("calendar", user.id, "year", year)
         series, events = make_year(user, seeds.random("regular"))

@@ -53,7 +53,7 @@ def organisations_for(users: int) -> tuple[int, dict[str, int]]:
     (5, {'train': 5, 'validation': 1, 'test': 2})
     """
     if users < 3:
-        raise UsageError(f"{users} users can't be split by organisation", mend="ask for 3 users or more")
+        raise UsageError(f"{users} users can't be split by organisation", fix="ask for 3 users or more")
     each = _USERS_EACH if users >= 4 * _USERS_EACH else max(1, users // 4)
     organisations = -(-users // each)
     test = 2 if organisations >= 4 else 1
@@ -84,7 +84,7 @@ def make_data(
     chosen = set(known if "all" in ics else ics)
     unknown = sorted(chosen - set(known))
     if unknown:
-        raise UsageError(f'there is no user "{unknown[0]}" in this data set', mend=f"the first is {known[0]}")
+        raise UsageError(f'there is no user "{unknown[0]}" in this data set', fix=f"the first is {known[0]}")
     rejected: Counter[str] = Counter()
     files: dict[str, dict[str, Any]] = {}
     made = _made(dataset, [(name, name in chosen) for name in known], jobs)

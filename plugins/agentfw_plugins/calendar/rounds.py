@@ -141,7 +141,7 @@ class RoundMaker:
     def _impossible(self, what: str) -> SettingsError:
         return SettingsError(
             f"{self.user.organisation.schema.file}: {what} for a {self.user.role.title} ({_TRIES} tries)",
-            mend="give the role more conflict reasons or occasions that its principles react to",
+            fix="give the role more conflict reasons or occasions that its principles react to",
         )
 
     def _draw(self, number: int, week: int, anchor: Event, conflicts: int, accepts: bool) -> Round | None:

@@ -173,10 +173,10 @@ def load_schema(path: Path) -> Schema:
 def load_folder(folder: Path) -> tuple[Schema, ...]:
     """All schemas of a folder, in the order of their file names."""
     if not folder.is_dir():
-        raise SettingsError(f"there is no folder {folder}", mend="give a folder with YAML files of organisations")
+        raise SettingsError(f"there is no folder {folder}", fix="give a folder with YAML files of organisations")
     paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")], key=lambda path: path.name)
     if not paths:
-        raise SettingsError(f"{folder} has no .yaml file", mend="copy one of the shipped schemas there and change it")
+        raise SettingsError(f"{folder} has no .yaml file", fix="copy one of the shipped schemas there and change it")
     schemas: dict[str, Schema] = {}
     for path in paths:
         schema = load_schema(path)
@@ -184,7 +184,7 @@ def load_folder(folder: Path) -> tuple[Schema, ...]:
         if other is not None:
             raise SettingsError(
                 f'{path.name}, line 1: "{schema.archetype}" is described by {other.file} already',
-                mend="give one of the two another `organisation:`",
+                fix="give one of the two another `organisation:`",
             )
         schemas[schema.archetype] = schema
     return tuple(schemas.values())

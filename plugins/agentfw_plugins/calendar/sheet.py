@@ -35,12 +35,12 @@ class Sheet:
         self.node, self.file, self.key = node, file, key
         self.line: int = node.start_mark.line + 1 if line is None else line
 
-    def error(self, reason: str, *, mend: str = "") -> SettingsError:
+    def error(self, reason: str, *, fix: str = "") -> SettingsError:
         """The complaint about this value; raise it."""
         subject = f"{self.key}: " if self.key else ""
         return SettingsError(
             f"{self.file}, line {self.line}: {subject}{reason}",
-            mend=mend or "mend that line; docs/calendar.md shows the whole format",
+            fix=fix or "fix that line; docs/calendar.md shows the whole format",
         )
 
     # -- tables and lists ----------------------------------------------------------------------------------------------
@@ -163,12 +163,12 @@ def read_text(text: str, file: str) -> Sheet:
         line = mark.line + 1 if mark is not None else 1
         raise SettingsError(
             f"{file}, line {line}: this is no YAML: {error.problem or error}",
-            mend="look for an unclosed bracket or quote, or a tab, in or just above that line",
+            fix="look for an unclosed bracket or quote, or a tab, in or just above that line",
         ) from None
     except yaml.YAMLError as error:
-        raise SettingsError(f"{file}, line 1: this is no YAML: {error}", mend="save the file as UTF-8 text") from None
+        raise SettingsError(f"{file}, line 1: this is no YAML: {error}", fix="save the file as UTF-8 text") from None
     if node is None:
-        raise SettingsError(f"{file}, line 1: there is nothing in it", mend="docs/calendar.md shows the whole format")
+        raise SettingsError(f"{file}, line 1: there is nothing in it", fix="docs/calendar.md shows the whole format")
     _refuse_cycles(node, file, [])
     return Sheet(node, file)
 
@@ -177,10 +177,10 @@ def read_file(path: Path) -> Sheet:
     try:
         return read_text(path.read_text("utf-8"), path.name)
     except OSError as error:
-        raise SettingsError(f"can't read {path}: {error.strerror or error}", mend="give a YAML file") from None
+        raise SettingsError(f"can't read {path}: {error.strerror or error}", fix="give a YAML file") from None
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise SettingsError(f"{path.name}, line {line}: this is no UTF-8 text", mend="save the file as UTF-8") from None
+        raise SettingsError(f"{path.name}, line {line}: this is no UTF-8 text", fix="save the file as UTF-8") from None
 
 
 def _refuse_cycles(node: Any, file: str, above: list[Any]) -> None:

@@ -53,7 +53,7 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
         raise SettingsError(
             f"{user.organisation.schema.file}: a {user.role.title} of {user.organisation.name} has fewer than two "
             "weekly meetings with the people that there are",
-            mend="give the roles that they meet more people, or the role meetings with others",
+            fix="give the roles that they meet more people, or the role meetings with others",
         )
     taken: list[list[tuple[int, int]]] = [[] for _ in range(WEEKS * 5)]
     series: list[Series] = []
@@ -86,7 +86,7 @@ def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], 
                         taken[week * 5 + weekday].append((start, start + event.minutes))
                     return Series(meeting, weekday, start, weeks, event)
     raise SettingsError(
-        f"{meeting.name} finds no free place in the week", mend="give that role fewer or shorter meetings"
+        f"{meeting.name} finds no free place in the week", fix="give that role fewer or shorter meetings"
     )
 
 

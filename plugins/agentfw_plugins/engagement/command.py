@@ -93,7 +93,7 @@ def _write(out: Path, tables: Mapping[str, Table], name: str, picture: Canvas) -
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"can't make {out}: {error.strerror}", mend="give another --out") from None
+        raise StorageError(f"can't make {out}: {error.strerror}", fix="give another --out") from None
     for title, table in tables.items():
         table.save(out / f"{title}.json")
     write_whole(out / f"{name}.png", picture.to_png())

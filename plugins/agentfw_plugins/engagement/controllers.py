@@ -99,7 +99,7 @@ def _rules(rules: Mapping[int, Mapping[str, Rule]], now: Situation) -> Rule:
     except KeyError:
         raise SettingsError(
             f'the patches have no rule for the phase "{now.doing}" of {now.of}',
-            mend="they were written for environment.depth=2 and 3; take policy.controller=greedy elsewhere",
+            fix="they were written for environment.depth=2 and 3; take policy.controller=greedy elsewhere",
         ) from None
 
 

@@ -88,13 +88,13 @@ class Table:
 
     @classmethod
     def load(cls, path: Path) -> Table:
-        mend = "give a file that `agentfw engagement` or the `tabular` learner wrote"
+        fix = "give a file that `agentfw engagement` or the `tabular` learner wrote"
         try:
             return cls.from_record(json.loads(path.read_text("utf-8")))
         except OSError as error:
-            raise SettingsError(f"can't read the table {path}: {error.strerror}", mend=mend) from None
+            raise SettingsError(f"can't read the table {path}: {error.strerror}", fix=fix) from None
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise SettingsError(f"{path} is no table of values: {error!r}", mend=mend) from None
+            raise SettingsError(f"{path} is no table of values: {error!r}", fix=fix) from None
 
 
 def _key(choice: Choice) -> list[Any] | None:

@@ -164,7 +164,7 @@ def _make(settings: GymnasiumSettings) -> Any:
         return gymnasium.make(settings.id, **settings.arguments)
     except gymnasium.error.Error as error:
         raise SettingsError(
-            f"Gymnasium can't make {settings.id}: {error}", mend="see gymnasium.pprint_registry()"
+            f"Gymnasium can't make {settings.id}: {error}", fix="see gymnasium.pprint_registry()"
         ) from None
 
 

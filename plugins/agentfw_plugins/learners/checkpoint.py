@@ -58,13 +58,13 @@ def require_base(adapter: Path, base: str, model: str) -> None:
     if note.is_file() and (found := json.loads(note.read_text("utf-8"))["base"]) != base:
         raise SettingsError(
             f"the adapter {adapter} was trained on another base than {model} ({found[:8]}, not {base[:8]})",
-            mend="set learner.model to the base that it was trained on, or begin without it",
+            fix="set learner.model to the base that it was trained on, or begin without it",
         )
 
 
 def require_new(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is there already, and nothing is overwritten", mend="update into a new folder")
+        raise UsageError(f"{folder} is there already, and nothing is overwritten", fix="update into a new folder")
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -82,7 +82,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise StorageError(
             f"can't write {folder}: {error.strerror or error}",
-            mend="make room on the disk, and make the folder writable",
+            fix="make room on the disk, and make the folder writable",
         ) from error
 
 

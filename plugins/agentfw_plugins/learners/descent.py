@@ -118,7 +118,7 @@ class Descent:
         if not math.isfinite(length):
             raise AgentfwError(
                 f"the gradient of step {self.steps + 1} is {length}, so the step isn't taken",
-                mend="lower learner.learning_rate, or go back to an earlier version: these weights may be broken",
+                fix="lower learner.learning_rate, or go back to an earlier version: these weights may be broken",
             )
         self.optimizer.step()
         self.steps += 1

@@ -63,14 +63,14 @@ def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
             if batch.loss.importance_cap is not None and not sampler:
                 raise UsageError(
                     f"{where} has no logprobs of the sampler, and the loss weighs by them",
-                    mend="take a policy that gives logprobs, or an optimizer without importance_cap",
+                    fix="take a policy that gives logprobs, or an optimizer without importance_cap",
                 )
             lessons.append(Lesson(found, advantage, sampler, episode.task.index, turn.index))
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
         raise UsageError(
             f"there is nothing to learn from: {why}",
-            mend="take a policy that gives the tokens that it samples; demonstrations are learned with the learner sft",
+            fix="take a policy that gives the tokens that it samples; demonstrations are learned with the learner sft",
         )
     return Lessons(tuple(lessons), dropped, empty)
 
@@ -98,14 +98,12 @@ def _advantages(batch: Batch) -> dict[tuple[str, int], float]:
     for episode, turn, value in ((one.episode, one.turn, one.value) for one in batch.advantages):
         where = f"turn {turn} of episode {episode}"
         if (episode, turn) not in known:
-            raise UsageError(
-                f"there is an advantage for {where}, which isn't in the batch", mend="give its episode too"
-            )
+            raise UsageError(f"there is an advantage for {where}, which isn't in the batch", fix="give its episode too")
         if (episode, turn) in found:
-            raise UsageError(f"there are two advantages for {where}", mend="give each turn one, and each episode an id")
+            raise UsageError(f"there are two advantages for {where}", fix="give each turn one, and each episode an id")
         if not math.isfinite(value):
             raise UsageError(
-                f"the advantage of {where} is {value}", mend="look at its rewards: one of them is no finite number"
+                f"the advantage of {where} is {value}", fix="look at its rewards: one of them is no finite number"
             )
         found[episode, turn] = value
     return found
@@ -116,14 +114,14 @@ def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int
         if not 0 <= token < vocabulary:
             raise UsageError(
                 f"{where} has the token {token}, and the learner's model knows 0 to {vocabulary - 1}",
-                mend="let policy and learner use the same model",
+                fix="let policy and learner use the same model",
             )
     if logprobs and len(logprobs) != len(tokens.sampled):
         raise UsageError(
             f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} logprobs",
-            mend="the policy is to give one logprob for each token",
+            fix="the policy is to give one logprob for each token",
         )
     if not all(map(math.isfinite, logprobs)):
         raise UsageError(
-            f"a logprob of {where} is no finite number", mend="look at the policy: its weights may be broken"
+            f"a logprob of {where} is no finite number", fix="look at the policy: its weights may be broken"
         )

@@ -80,10 +80,10 @@ def check(loss: Loss) -> None:
     if loss.name not in ("clipped", "likelihood"):
         raise UsageError(
             f'the loss "{loss.name}" is none that this learner knows',
-            mend="known: clipped, likelihood; or take the learner that goes with the optimizer",
+            fix="known: clipped, likelihood; or take the learner that goes with the optimizer",
         )
     if loss.aggregation == "token_sum" and not loss.length:
-        raise UsageError("the loss adds up tokens without a length to divide by", mend="give the loss a length")
+        raise UsageError("the loss adds up tokens without a length to divide by", fix="give the loss a length")
 
 
 def weights(loss: Loss, lengths: Sequence[int]) -> list[float]:

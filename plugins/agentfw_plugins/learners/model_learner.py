@@ -165,5 +165,5 @@ class ModelLearner(Learner):
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
                 lower.append("learner.precision=nf4")
             raise AgentfwError(
-                f"the {network.device} has not enough memory for this update: {asked}", mend=f"set {' or '.join(lower)}"
+                f"the {network.device} has not enough memory for this update: {asked}", fix=f"set {' or '.join(lower)}"
             ) from error

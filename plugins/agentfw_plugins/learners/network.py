@@ -94,7 +94,7 @@ class Network:
             except ValueError as error:
                 raise SettingsError(
                     f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}",
-                    mend=f"name linear layers of it, such as {', '.join(_linear_names(self.base))}",
+                    fix=f"name linear layers of it, such as {', '.join(_linear_names(self.base))}",
                 ) from error
         return model
 
@@ -107,7 +107,7 @@ class Network:
             raise SettingsError(
                 f"{self.folder} has layers that don't see all that came before "
                 f"({', '.join(sorted(kinds)) or 'sliding_window'}), so its turns can't be packed as a tree",
-                mend='set learner.packing="plain"',
+                fix='set learner.packing="plain"',
             )
 
     def parameters(self) -> list[torch.nn.Parameter]:
@@ -159,7 +159,7 @@ class Network:
         if type(head) is not torch.nn.Linear or head.bias is not None:
             raise SettingsError(
                 f"the output head of {self.folder} is no plain linear layer without bias ({type(head).__name__})",
-                mend="take another base, or leave the head out of learner.modules",
+                fix="take another base, or leave the head out of learner.modules",
             )
         return head.weight
 
@@ -183,7 +183,7 @@ class Network:
                     raise SettingsError(
                         f"{type(self.base).__name__} computes otherwise than {self.settings.packing} packing does "
                         f"(its logprobs are {apart:.2g} apart)",
-                        mend='set learner.packing="plain"; if that is refused too, take another base',
+                        fix='set learner.packing="plain"; if that is refused too, take another base',
                     )
         finally:
             self.base.set_attn_implementation(self.attention)
@@ -230,9 +230,7 @@ class Network:
         """Take back what `save` wrote, or an adapter made elsewhere; all of it or nothing."""
         path = folder / self._file
         if not path.is_file():
-            raise UsageError(
-                f"there is no {self._file} in {folder}", mend="name an adapter's folder, as PEFT writes it"
-            )
+            raise UsageError(f"there is no {self._file} in {folder}", fix="name an adapter's folder, as PEFT writes it")
         found, live = load_file(path), self._tensors()
         strange = sorted(found.keys() ^ live.keys())
         strange += sorted(name for name in found.keys() & live.keys() if found[name].shape != live[name].shape)
@@ -240,7 +238,7 @@ class Network:
             raise SettingsError(
                 f"the weights in {folder} don't fit {self.folder}: {len(strange)} of them are missing, "
                 f"unknown or of another shape, {strange[0]} for one",
-                mend="take the base that they were trained on, with the same rank and modules",
+                fix="take the base that they were trained on, with the same rank and modules",
             )
         for name, tensor in live.items():
             tensor.copy_(found[name])

@@ -120,7 +120,7 @@ def _attention(
     if asked or not agentfw_blocks:
         why = f"asks for {', '.join(asked)}" if asked else "doesn't hand the tree on to its attention"
         raise UsageError(
-            f"{type(module).__name__} {why}: its turns can't be packed as a tree", mend='set learner.packing="plain"'
+            f"{type(module).__name__} {why}: its turns can't be packed as a tree", fix='set learner.packing="plain"'
         )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     return attend(query, key, value, agentfw_blocks, scale).transpose(1, 2).contiguous(), None

@@ -156,8 +156,8 @@ def learn(trajectories: Any, embedder: str, store: str, tenant: str, as_json: bo
             try:
                 answers.append(graph.learn(trajectory, reward))
             except ValueError as error:
-                mend = f"{place - 1} before it were learned; mend the line and give the file again: what is known stays"
-                raise UsageError(f"trajectory {place}: {error}", mend=mend) from error
+                fix = f"{place - 1} before it were learned; fix the line and give the file again: what is known stays"
+                raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
     if as_json:
         _data([asdict(answer) for answer in answers])
         return
@@ -183,7 +183,7 @@ def forget(user: str, yes: bool, store: str, tenant: str, as_json: bool) -> None
     with _opened(store, tenant) as graph:
         if not yes:
             if not sys.stdin.isatty():
-                raise UsageError("forgetting can't be undone, and nobody is here to ask", mend="say --yes")
+                raise UsageError("forgetting can't be undone, and nobody is here to ask", fix="say --yes")
             click.confirm(f"Forget {user} in {store}, tenant {tenant}? It can't be undone.", abort=True, err=True)
         receipt = asdict(graph.forget(user))
     if not any(count for name, count in receipt.items() if name not in ("user", "index_files")):
@@ -308,7 +308,7 @@ def _must_exist(store: str, tenant: str) -> None:
     server = store.startswith("postgresql://")
     if not server and not Path(store).is_file():
         raise UsageError(
-            f"there is no store {store}", mend="say --store PATH; a run keeps its own as skills.db in its folder"
+            f"there is no store {store}", fix="say --store PATH; a run keeps its own as skills.db in its folder"
         )
     with told():
         known = SkillGraph.tenants(store)
@@ -316,9 +316,9 @@ def _must_exist(store: str, tenant: str) -> None:
         return
     near = get_close_matches(tenant, known, n=1)
     listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
-    mend = f"say --tenant {near[0]}; " if near else ""
-    mend += f"it holds {listed}" if known else "it holds nothing yet; `agentfw memory add` begins a graph"
-    raise UsageError(f'{"the server" if server else store} holds nothing of tenant "{tenant}"', mend=mend)
+    fix = f"say --tenant {near[0]}; " if near else ""
+    fix += f"it holds {listed}" if known else "it holds nothing yet; `agentfw memory add` begins a graph"
+    raise UsageError(f'{"the server" if server else store} holds nothing of tenant "{tenant}"', fix=fix)
 
 
 @contextmanager
@@ -326,7 +326,7 @@ def _files(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}", mend="choose another path") from error
+        raise UsageError(f"{path} can't be written: {error.strerror}", fix="choose another path") from error
 
 
 def _embedder_of(path: Path) -> str:
@@ -348,7 +348,7 @@ def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
             reward = record.pop("reward")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             wrong = "has no reward" if isinstance(error, KeyError) else f"is no trajectory ({error})"
-            raise UsageError(f"line {number} {wrong}", mend="a line is one JSON object, with a `reward`") from error
+            raise UsageError(f"line {number} {wrong}", fix="a line is one JSON object, with a `reward`") from error
         yield record, reward
 
 

@@ -4,7 +4,7 @@ The one rule: the words are the library's, the exit code is agentfw's: 2 for wha
 isn't installed, 1 for the rest.
 
     >>> with told():
-    ...     raise BadInputError("the query is empty", mend="say something")
+    ...     raise BadInputError("the query is empty", fix="say something")
     Traceback (most recent call last):
     ...
     agentfw.errors.UsageError: the query is empty
@@ -39,7 +39,7 @@ def told() -> Iterator[None]:
 def _agentfw_error(error: SkillGraphError) -> AgentfwError:
     if isinstance(error, MissingLibraryError):
         missing = MissingExtraError("the skill graph", error.extra)
-        missing.args, missing.message, missing.mend = (error.message,), error.message, error.mend
+        missing.args, missing.message, missing.fix = (error.message,), error.message, error.fix
         return missing
     usage = isinstance(error, (BadInputError, StoreRefusedError, UnknownSkillError))
-    return (UsageError if usage else StorageError)(error.message, mend=error.mend)
+    return (UsageError if usage else StorageError)(error.message, fix=error.fix)

@@ -35,7 +35,7 @@ def check_adapter(adapter: Path, model: Path) -> None:
             raise SettingsError(
                 f"the adapter {adapter} doesn't fit the model {model}: "
                 f"it has {shape} for {found['module']}, which {has}",
-                mend="publish an adapter that was trained on this model",
+                fix="publish an adapter that was trained on this model",
             )
 
 
@@ -50,5 +50,5 @@ def _shapes(path: Path) -> dict[str, list[int]]:
         return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SettingsError(
-            f"{path} can't be read as safetensors: {error}", mend="was it written to its end?"
+            f"{path} can't be read as safetensors: {error}", fix="was it written to its end?"
         ) from error

@@ -32,7 +32,7 @@ def choose_device(device: Device) -> str:
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device is cuda, and torch finds no GPU here", mend="set device to auto or cpu")
+        raise SettingsError("device is cuda, and torch finds no GPU here", fix="set device to auto or cpu")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
@@ -62,7 +62,7 @@ def load_base(
         if seed is None:
             raise SettingsError(
                 f"the model folder {folder} has no weights (no .safetensors file)",
-                mend="train one into it first, or name a folder that has them",
+                fix="train one into it first, or name a folder that has them",
             )
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.random.fork_rng(devices=[]):

@@ -49,7 +49,7 @@ class Chat:
         if not self._tokenizer.chat_template:
             raise SettingsError(
                 f"the model folder {folder} has no chat template, so nobody can talk to it",
-                mend="add chat_template.jinja (that of a model of the same family), or take the instruct model",
+                fix="add chat_template.jinja (that of a model of the same family), or take the instruct model",
             )
         self._control = sorted(
             {str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special}, key=len
@@ -110,7 +110,7 @@ class Chat:
             return self._filled(self._marked(told), self._marked(tools), answering)
         except self._template_errors as error:
             raise SettingsError(
-                f"the chat template of {self.folder} can't be filled in: {error}", mend="mend chat_template.jinja there"
+                f"the chat template of {self.folder} can't be filled in: {error}", fix="fix chat_template.jinja there"
             ) from error
 
     def _filled(self, told: list[dict[str, Any]], tools: list[dict[str, Any]], answering: bool) -> str:
@@ -154,7 +154,7 @@ class Chat:
         if end is None:
             raise SettingsError(
                 f"nothing in the model folder {self.folder} says which token ends an answer",
-                mend="let the chat template end answers with a special token, or set eos_token_id in config.json",
+                fix="let the chat template end answers with a special token, or set eos_token_id in config.json",
             )
         return end
 

@@ -26,13 +26,13 @@ def locate(model: str) -> Path:
     if not folder.is_dir():
         raise SettingsError(
             f"there is no model folder {model}",
-            mend=f"name a folder in the form of Hugging Face (hf download ORG/NAME --local-dir NAME makes one), "
+            fix=f"name a folder in the form of Hugging Face (hf download ORG/NAME --local-dir NAME makes one), "
             f"or take one that ships: {', '.join(_SHIPPED)}",
         )
     missing = [name for name in _REQUIRED if not (folder / name).is_file()]
     if missing:
         raise SettingsError(
             f"{model} is no model folder: it has no {' and no '.join(missing)}",
-            mend="name a folder in the form of Hugging Face; an adapter's folder is no model, its base is",
+            fix="name a folder in the form of Hugging Face; an adapter's folder is no model, its base is",
         )
     return folder.resolve()

@@ -200,12 +200,12 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
     if wrong:
         raise SettingsError(
             f"the policy tiny can't compute the model in {folder}: {', '.join(wrong)}",
-            mend="take --policy transformers for models other than small Llamas with tied embeddings",
+            fix="take --policy transformers for models other than small Llamas with tied embeddings",
         )
     loaded = load_file(folder / "model.safetensors")
     weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
     if not all(np.isfinite(value).all() for value in weights.values()):
-        raise SettingsError(f"the weights in {folder} hold NaN or infinity", mend="restore the folder from a copy")
+        raise SettingsError(f"the weights in {folder} hold NaN or infinity", fix="restore the folder from a copy")
     return config, weights
 
 
@@ -215,7 +215,7 @@ def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
 
     about = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
     if about.get("use_dora") or about.get("bias", "none") != "none":
-        raise SettingsError(f"{adapter} is no plain LoRA adapter", mend="train it without DoRA and without biases")
+        raise SettingsError(f"{adapter} is no plain LoRA adapter", fix="train it without DoRA and without biases")
     scale = np.float32(about["lora_alpha"] / (about["r"] ** 0.5 if about.get("use_rslora") else about["r"]))
     found = load_file(adapter / "adapter_model.safetensors")
     for name, first in found.items():
@@ -226,7 +226,7 @@ def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
         if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
             raise SettingsError(
                 f"the adapter {adapter} is for another model: {target} doesn't fit",
-                mend="give the model that the adapter was trained on",
+                fix="give the model that the adapter was trained on",
             )
         weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
 

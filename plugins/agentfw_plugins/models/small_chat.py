@@ -34,7 +34,7 @@ class SmallChat:
         if memory is None:
             raise SettingsError(
                 f"the policy tiny can't talk to the model in {folder}: its chat template is another",
-                mend="take --policy transformers for models other than those that `tiny` was made by",
+                fix="take --policy transformers for models other than those that `tiny` was made by",
             )
         self._memory = memory
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -67,5 +67,5 @@ class SmallChat:
     def _id(self, token: str, folder: Path) -> int:
         found = self._tokenizer.token_to_id(token)
         if found is None:
-            raise SettingsError(f"the tokenizer in {folder} has no {token}", mend="restore the folder from a copy")
+            raise SettingsError(f"the tokenizer in {folder} has no {token}", fix="restore the folder from a copy")
         return int(found)

@@ -33,7 +33,7 @@ def check(groups: Sequence[Sequence[Scored]]) -> None:
                     raise PluginError(
                         f'component "{score.component}" scored turn {score.turn} of episode {scored.episode.id}, '
                         f"which has {len(scored.episode.turns)}",
-                        mend="a score's turn is the index of a turn; mend the reward model",
+                        fix="a score's turn is the index of a turn; fix the reward model",
                     )
             values = [("the reward", scored.reward)]
             values += [(f'component "{score.component}"', score.value) for score in scored.scores]
@@ -41,7 +41,7 @@ def check(groups: Sequence[Sequence[Scored]]) -> None:
                 if not math.isfinite(value):
                     raise PluginError(
                         f"{what} of episode {scored.episode.id} is {value}, which nothing can be learned from",
-                        mend="mend the reward model or the environment that gave it; nothing was changed",
+                        fix="fix the reward model or the environment that gave it; nothing was changed",
                     )
 
 

@@ -165,5 +165,5 @@ class PARPO(Relative[PARPOSettings]):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StorageError(
                 f"these are no user anchors of parpo: {error!r}",
-                mend="was the checkpoint written with another optimizer, or by another version?",
+                fix="was the checkpoint written with another optimizer, or by another version?",
             ) from error

@@ -54,7 +54,7 @@ def key_in(variable: str) -> str:
     if not (key.isascii() and key.isprintable()):
         # Said here, because httpx would say it with the key in its words.
         raise EndpointError(
-            f"the key in {variable} can't be sent: it holds more than printable ASCII", mend=f"set {variable} anew"
+            f"the key in {variable} can't be sent: it holds more than printable ASCII", fix=f"set {variable} anew"
         )
     return key
 
@@ -176,7 +176,7 @@ class Endpoint:
             await asyncio.sleep(pause)
         times = "1 try" if tries == 1 else f"{tries} tries"
         raise EndpointError(
-            f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", mend=check
+            f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
         )
 
 

@@ -115,7 +115,7 @@ class OpenAIPolicy(Policy):
         if self.settings.token_ids == "on" and not (generation.token_ids and generation.logprobs):
             raise EndpointError(
                 f"{self.settings.base_url} gave no token ids with their logprobs, and token_ids is on",
-                mend="use a server that knows return_token_ids, such as a recent vLLM, or set token_ids to auto",
+                fix="use a server that knows return_token_ids, such as a recent vLLM, or set token_ids to auto",
             )
         return generation
 
@@ -131,7 +131,7 @@ class OpenAIPolicy(Policy):
                 names = await self._models(until)
                 if not names:
                     raise EndpointError(
-                        f"{self.settings.base_url} lists no models", mend="load one, or name one in model"
+                        f"{self.settings.base_url} lists no models", fix="load one, or name one in model"
                     )
                 self._model = names[0]
         return self._model
@@ -190,21 +190,21 @@ class OpenAIPolicy(Policy):
         """A refusal as an error that says what to check."""
         name, status = self.settings.api_key_env, refusal.status
         if status in (401, 403):
-            mend = (
+            fix = (
                 f"is the key in the environment variable {name} the right one?"
                 if name
                 else "name the key's environment variable in api_key_env"
             )
             if name and not os.environ.get(name):
-                mend = f"the environment variable {name} is not set; it should hold the key"
+                fix = f"the environment variable {name} is not set; it should hold the key"
         elif status == 404:
-            mend = await self._nearest_model()
+            fix = await self._nearest_model()
         elif _TOO_LONG.search(refusal.words):
-            mend = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
+            fix = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
         else:
-            mend = "the request is not what this server expects; what does its log say?"
+            fix = "the request is not what this server expects; what does its log say?"
         kind = RequestRefusedError if status in _THIS_ONE else EndpointError
-        return kind(f"{refusal.url} refused: HTTP {status}: {refusal.words}", mend=mend)
+        return kind(f"{refusal.url} refused: HTTP {status}: {refusal.words}", fix=fix)
 
     async def _nearest_model(self) -> str:
         until = asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline)

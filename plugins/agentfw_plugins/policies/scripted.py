@@ -47,7 +47,7 @@ class ScriptedPolicy(Policy):
     def __init__(self, settings: ScriptedSettings | None = None, *, rule: Rule | None = None) -> None:
         self.settings = settings or ScriptedSettings()
         if self.settings.rule and self.settings.replies:
-            raise SettingsError("policy.rule and policy.replies are both set", mend="leave one of them out")
+            raise SettingsError("policy.rule and policy.replies are both set", fix="leave one of them out")
         self._rule = rule or (_load(self.settings.rule) if self.settings.rule else None)
         self._given: dict[str, int] = {}
 
@@ -73,7 +73,7 @@ class ScriptedPolicy(Policy):
         if rule is None:
             raise SettingsError(
                 "this environment has no demonstration for the scripted policy to follow",
-                mend="set policy.rule=package.module:function or policy.replies, or take another --policy",
+                fix="set policy.rule=package.module:function or policy.replies, or take another --policy",
             )
         assert request.moment is not None
         return rule(request.moment)
@@ -88,7 +88,7 @@ def _load(path: str) -> Rule:
     try:
         found = getattr(importlib.import_module(module), name) if colon else None
     except (ImportError, AttributeError) as error:
-        raise SettingsError(f"policy.rule: can't load {path}: {error}", mend="write package.module:function") from None
+        raise SettingsError(f"policy.rule: can't load {path}: {error}", fix="write package.module:function") from None
     if not callable(found):
-        raise SettingsError(f"policy.rule: {path} is no function", mend="write package.module:function")
+        raise SettingsError(f"policy.rule: {path} is no function", fix="write package.module:function")
     return found  # type: ignore[no-any-return]

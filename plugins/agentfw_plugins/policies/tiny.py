@@ -92,7 +92,7 @@ class TinyPolicy(Policy):
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
                 f"reads {self._model.context} at most",
-                mend="show it shorter observations, or take a model with a longer context",
+                fix="show it shorter observations, or take a model with a longer context",
             )
         sampling = request.sampling
         answer = _Answer(
@@ -160,7 +160,7 @@ class TinyPolicy(Policy):
             raise SettingsError(
                 f"the model {self.settings.model} can't read these {len(ids)} tokens; "
                 f"it knows {known} and reads {self._model.context} at most",
-                mend="ask for tokens that this model generated",
+                fix="ask for tokens that this model generated",
             )
         return tuple(float(value) for value in self._model.logprobs(prompt_ids, token_ids))
 

@@ -73,7 +73,7 @@ class TransformersPolicy(Policy):
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
                 f"reads {self._context} at most",
-                mend="set window to keep fewer turns, or take a model with a longer context",
+                fix="set window to keep fewer turns, or take a model with a longer context",
             )
         sampling = request.sampling
         job = Job(
@@ -117,7 +117,7 @@ class TransformersPolicy(Policy):
             raise SettingsError(
                 f"the model {self.settings.model} can't be asked about these {len(ids)} tokens: "
                 f"it knows {vocabulary} and reads {self._context} at most, some before those that are asked about",
-                mend="ask for tokens that this model generated",
+                fix="ask for tokens that this model generated",
             )
         padded = ids + [0] * (blocks(len(ids)) - len(ids))
         first, last = len(prompt_ids) - 1, len(ids) - 1
@@ -143,7 +143,7 @@ def _context(folder: Path, wished: int | None) -> int:
     config = json.loads((folder / "config.json").read_text("utf-8"))
     able = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
     if wished is not None and able is not None and wished > able:
-        raise SettingsError(f"policy.context is {wished}, and the model reads {able} tokens at most", mend="lower it")
+        raise SettingsError(f"policy.context is {wished}, and the model reads {able} tokens at most", fix="lower it")
     if wished is None and able is None:
-        raise SettingsError(f"nothing in {folder} says how much the model can read", mend="set policy.context")
+        raise SettingsError(f"nothing in {folder} says how much the model can read", fix="set policy.context")
     return int(wished or able)

@@ -138,7 +138,7 @@ class Engine:
 
     def _put(self, item: Job | _Call) -> None:
         if self._closed:
-            raise AgentfwError("this policy is closed", mend="make a new one")
+            raise AgentfwError("this policy is closed", fix="make a new one")
         if self._thread is None:
             # A daemon: whoever forgets to close a policy can still end the program.
             self._thread = threading.Thread(target=self._work, name="agentfw generation", daemon=True)
@@ -201,7 +201,7 @@ class Engine:
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
             return AgentfwError(
                 f"no memory is left to generate with {self._rows.count} rows: {str(error).splitlines()[0]}",
-                mend="lower policy.batch or policy.context, or keep the model in fewer bits with policy.precision",
+                fix="lower policy.batch or policy.context, or keep the model in fewer bits with policy.precision",
             )
         return error
 
@@ -326,7 +326,7 @@ class Engine:
             if logprob != logprob:  # not a number
                 raise AgentfwError(
                     "the model's logits are no numbers: its weights are broken",
-                    mend="go back to an earlier checkpoint, and train with a lower learning rate",
+                    fix="go back to an earlier checkpoint, and train with a lower learning rate",
                 )
             job.token_ids.append(token)
             job.logprobs.append(logprob)

@@ -166,7 +166,7 @@ def _attention(
         if others.get(name) is not None:
             raise UsageError(
                 f"this model has {what} ({name}), which the policy transformers doesn't compute",
-                mend="serve it with the policy vllm",
+                fix="serve it with the policy vllm",
             )
     if agentfw_plan is None:
         answer = functional.scaled_dot_product_attention(

@@ -42,7 +42,7 @@ class Weights:
             return load_base(adapter, self.precision, self.device, attention=self.attention)
         raise SettingsError(
             f"{adapter} is neither an adapter nor a model",
-            mend="it should hold adapter_config.json and adapter_model.safetensors, or config.json and weights",
+            fix="it should hold adapter_config.json and adapter_model.safetensors, or config.json and weights",
         )
 
     def _adapted(self, adapter: Path) -> PreTrainedModel:
@@ -67,7 +67,7 @@ class Weights:
                 before.delete_adapter(name)
             raise SettingsError(
                 f"the adapter {adapter} doesn't fit the model {self.base}: {str(error).splitlines()[0]}",
-                mend="publish an adapter that was trained on this model",
+                fix="publish an adapter that was trained on this model",
             ) from error
         if merged:
             return tuned.merge_and_unload().eval()

@@ -50,7 +50,7 @@ class VLLMPolicy(Policy):
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
                 f"reads {context} at most",
-                mend="set window to keep fewer turns, or take a model with a longer context",
+                fix="set window to keep fewer turns, or take a model with a longer context",
             )
         sampling = request.sampling
         question = Question(
@@ -118,13 +118,13 @@ class VLLMPolicy(Policy):
         if not config.is_file():
             raise SettingsError(
                 f"{adapter} is no adapter, and vLLM takes nothing else while it runs",
-                mend="train with learner.weights=lora, or use the policy transformers for whole models",
+                fix="train with learner.weights=lora, or use the policy transformers for whole models",
             )
         rank = json.loads(config.read_text("utf-8")).get("r", 0)
         if rank > self.settings.rank:
             raise SettingsError(
                 f"the adapter {adapter} has rank {rank}, and vLLM was started for {self.settings.rank} at most",
-                mend=f"set policy.rank to {rank} or more",
+                fix=f"set policy.rank to {rank} or more",
             )
         check_adapter(adapter, self._folder)
 
@@ -134,7 +134,7 @@ def _backend(settings: VLLMSettings, folder: Path) -> Backend:
         if settings.base_url or settings.python or settings.arguments:
             raise SettingsError(
                 "policy.base_url, policy.python and policy.arguments are about a server, and policy.mode is process",
-                mend="leave them out, or set policy.mode to server",
+                fix="leave them out, or set policy.mode to server",
             )
         from .vllm_process import VLLMProcess
 

@@ -114,13 +114,13 @@ class VLLMProcess:
         except TimeoutError:
             raise EndpointError(
                 f"vLLM in this process didn't {what} within {seconds:g} s",
-                mend="is the machine overloaded? lower policy.concurrency, or raise the deadline",
+                fix="is the machine overloaded? lower policy.concurrency, or raise the deadline",
             ) from None
         except (AgentfwError, asyncio.CancelledError):
             raise
         except Exception as error:
             raise EndpointError(
                 f"vLLM in this process can't {what}: {type(error).__name__}: {error}",
-                mend="its log on stderr says more; where memory is short, lower policy.memory, "
+                fix="its log on stderr says more; where memory is short, lower policy.memory, "
                 "policy.context or policy.concurrency",
             ) from error

@@ -58,7 +58,7 @@ class VLLMServer:
         self.settings, self._folder = settings, folder
         python = shutil.which(settings.python or sys.executable)
         if python is None:
-            raise SettingsError(f"policy.python: there is no {settings.python}", mend="name a Python that has vLLM")
+            raise SettingsError(f"policy.python: there is no {settings.python}", fix="name a Python that has vLLM")
         self._python = os.path.abspath(python)
         self._base_name = _NAME
         self._context: int | None = None
@@ -108,10 +108,10 @@ class VLLMServer:
         except Refused as refusal:
             if "already" in refusal.words:  # the answer to a first try got lost
                 return
-            mend = "was the adapter trained on this model, and can the server read its folder?"
+            fix = "was the adapter trained on this model, and can the server read its folder?"
             if refusal.status in (404, 405):
-                mend = "start that server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
-            raise self._blamed(f"{refusal}: {refusal.words}", mend) from None
+                fix = "start that server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
+            raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
 
     async def unload(self, name: str) -> None:
         try:
@@ -200,8 +200,8 @@ class VLLMServer:
                             f"vLLM didn't come up in time: {error}", "raise policy.start_deadline"
                         ) from None
                 except Refused as refusal:
-                    mend = f"is the key in the environment variable {self.settings.api_key_env} the right one?"
-                    raise self._blamed(f"{refusal}: {refusal.words}", mend) from None
+                    fix = f"is the key in the environment variable {self.settings.api_key_env} the right one?"
+                    raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
                 await asyncio.sleep(_LOOK)
         except BaseException:
             await self.close()
@@ -254,9 +254,9 @@ class VLLMServer:
         until = time.monotonic() + _DYING
         while self._process is not None and self._process.poll() is None and time.monotonic() < until:
             await asyncio.sleep(_DYING / 30)
-        return self._blamed(str(error), error.mend)
+        return self._blamed(str(error), error.fix)
 
-    def _blamed(self, what: str, mend: str) -> EndpointError:
+    def _blamed(self, what: str, fix: str) -> EndpointError:
         """An error with what the server's log says last, and what helps against it."""
         if self._process is not None and (code := self._process.poll()) is not None:
             what = f"vLLM is gone (code {code}): {what}"
@@ -266,9 +266,9 @@ class VLLMServer:
             what += "".join(f"\n  | {line[:300]}" for line in _telling(said.splitlines()))
         for pattern, cause in _CAUSES.items():
             if re.search(pattern, f"{what}\n{said}", re.I):
-                mend = cause
+                fix = cause
                 break
-        return EndpointError(what, mend=mend)
+        return EndpointError(what, fix=fix)
 
 
 def _telling(lines: Sequence[str]) -> list[str]:

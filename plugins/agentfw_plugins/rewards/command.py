@@ -110,7 +110,7 @@ def fit(
 def score(user: str | None, text: str | None, file: Any, profile: str | None, model: Path, as_json: bool) -> None:
     """What a user thinks of an action: a reward from 0 to 1, and the two reasons that it is made of."""
     if (file is None) == (text is None) or (file is not None and (user is not None or profile is not None)):
-        raise UsageError("give a user and a text, or a --file", mend='agentfw reward score ana "book the museum"')
+        raise UsageError("give a user and a text, or a --file", fix='agentfw reward score ana "book the museum"')
     from .library_errors import told
 
     with told():
@@ -138,11 +138,11 @@ def explain(
 ) -> None:
     """What the model learned: of everybody, of a user, or why it scores a text for a user as it does."""
     if plot is not None and text is not None:
-        raise UsageError("the reasons for one score have no picture", mend="leave out the text, or --plot")
+        raise UsageError("the reasons for one score have no picture", fix="leave out the text, or --plot")
     if plot is not None and plot.suffix.lower() != ".svg":
-        raise UsageError(f"can't draw into {plot}", mend="give the picture a name that ends in .svg")
+        raise UsageError(f"can't draw into {plot}", fix="give the picture a name that ends in .svg")
     if profile is not None and text is None:
-        raise UsageError("--profile is for the score of a text", mend="give a text, too")
+        raise UsageError("--profile is for the score of a text", fix="give a text, too")
     from agentfw.runs.journal import write_whole
 
     from .library_errors import told
@@ -194,7 +194,7 @@ def update(
 ) -> None:
     """Take new interactions, items and users into a model, without training."""
     if interactions is None and items is None and profiles is None:
-        raise UsageError("there is nothing to take in", mend="give interactions, --items or --profiles")
+        raise UsageError("there is nothing to take in", fix="give interactions, --items or --profiles")
     from .library_errors import told
 
     out = out or model
@@ -227,11 +227,11 @@ def _pairs(file: Any) -> Iterator[tuple[str, str]]:
             pair = record["user"], record["text"]
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
-                f"line {number} is no action: {error!r}", mend='a line is {"user": "ana", "text": "book the museum"}'
+                f"line {number} is no action: {error!r}", fix='a line is {"user": "ana", "text": "book the museum"}'
             ) from error
         if not all(isinstance(part, str) and part.strip() for part in pair):
             raise UsageError(
-                f"line {number}: user and text are texts, and not empty", mend="leave the line out, or mend it"
+                f"line {number}: user and text are texts, and not empty", fix="leave the line out, or fix it"
             )
         yield pair
 

@@ -5,7 +5,7 @@ isn't installed, 1 for the rest.
 
     >>> from agentfw_rewardmodels.errors import BadInputError
     >>> with told():
-    ...     raise BadInputError("the table is empty", mend="give interactions")
+    ...     raise BadInputError("the table is empty", fix="give interactions")
     Traceback (most recent call last):
     ...
     agentfw.errors.UsageError: the table is empty
@@ -34,8 +34,8 @@ def told() -> Iterator[None]:
 def _agentfw_error(error: library.RewardModelError) -> AgentfwError:
     if isinstance(error, library.MissingExtraError):
         missing = MissingExtraError("", error.extra)
-        missing.message, missing.mend = error.message, error.mend
+        missing.message, missing.fix = error.message, error.fix
         missing.args = (error.message,)
         return missing
     kind = UsageError if isinstance(error, library.BadInputError | library.FileRefusedError) else StorageError
-    return kind(error.message, mend=error.mend)
+    return kind(error.message, fix=error.fix)

@@ -66,7 +66,7 @@ class Rubric(RewardModel):
         choice = settings.policy
         made = host.create("policy", choice.name, choice.settings, where="reward.rubric.policy")
         if not isinstance(made, Policy):
-            raise PluginError(f'policy "{choice.name}" is no Policy but {type(made).__name__}', mend="take another one")
+            raise PluginError(f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="take another one")
         self.policy = made
         self._rules = (*settings.rules, *_rules_in(settings.rules_file))
         self._cache: str | Path = settings.cache or ":memory:"
@@ -153,8 +153,8 @@ def _rules_in(path: str) -> list[str]:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{where} can't be read: {error}", mend="name a text file") from None
+        raise SettingsError(f"{where} can't be read: {error}", fix="name a text file") from None
     rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
     if not rules:
-        raise SettingsError(f"{where} holds no rule", mend="write a rule, or leave it out")
+        raise SettingsError(f"{where} holds no rule", fix="write a rule, or leave it out")
     return rules

@@ -72,7 +72,7 @@ class MCPSettings(Settings):
         if missing := [name for name in names if not os.environ.get(name)]:
             raise AgentfwError(
                 f"the MCP server {self.server} needs the environment variable {', '.join(missing)}",
-                mend=f"export {missing[0]}=...",
+                fix=f"export {missing[0]}=...",
             )
         return {name: os.environ[name] for name in names}
 

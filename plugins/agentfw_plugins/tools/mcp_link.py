@@ -168,27 +168,25 @@ class Link:
         settings, cause = self.settings, self._cause
         if isinstance(cause, ImportError):
             return MissingExtraError("the tool mcp", "web", module=cause.name or "mcp")
-        mend = (
-            f"run it by hand: {settings.server}" if settings.command else "is it running there, and is the URL right?"
-        )
+        fix = f"run it by hand: {settings.server}" if settings.command else "is it running there, and is the URL right?"
         if isinstance(cause, TimeoutError):
             what = f"gave no list of tools within {settings.connect_deadline:g} s"
-            mend += "; a server that starts slowly needs a longer connect_deadline"
+            fix += "; a server that starts slowly needs a longer connect_deadline"
         elif settings.command and isinstance(cause, OSError):
             what = f"can't be started: {cause.strerror}"
-            mend = f"is {settings.command} installed and on the PATH?"
+            fix = f"is {settings.command} installed and on the PATH?"
         elif settings.url and _unreached(cause):
             what = "can't be reached"
         elif self._status:
             what = f"answers with HTTP {self._status}"
             if self._status in (401, 403):
-                mend = f"is the token in {settings.token_env} the right one?" if settings.token_env else "set token_env"
+                fix = f"is the token in {settings.token_env} the right one?" if settings.token_env else "set token_env"
         else:
             what = "stopped before it had listed its tools"
             what += f" ({cause})" if cause is not None and settings.url else ""
         said = "".join(f"\n  {line}" for line in self._tail.lines(8))
         what += f"; it last said:{said}" if said else ""
-        return AgentfwError(self._hidden(f"the MCP server {settings.server} {what}"), mend=mend)
+        return AgentfwError(self._hidden(f"the MCP server {settings.server} {what}"), fix=fix)
 
     def _hidden(self, text: str) -> str:
         for name, value in self._secrets.items():

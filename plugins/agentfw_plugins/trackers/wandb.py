@@ -51,7 +51,7 @@ class WandbTracker(Tracker):
         if online and not wandb.api.api_key:
             raise AgentfwError(
                 "the tracker wandb is online and has no key",
-                mend="wandb login, or set WANDB_API_KEY, or set mode to offline",
+                fix="wandb login, or set WANDB_API_KEY, or set mode to offline",
             )
         self._run = wandb.init(
             project=self.settings.project,

@@ -43,7 +43,7 @@ class Checkpoints:
         if metadata.get("fingerprint") != self._mark:
             raise FileRefusedError(
                 f"{self._path} is the checkpoint of another training: other data, settings or encoder",
-                mend="give another folder, or delete that file to begin anew",
+                fix="give another folder, or delete that file to begin anew",
             )
         facts: dict[str, Any] = json.loads(metadata["facts"])
         return arrays, facts

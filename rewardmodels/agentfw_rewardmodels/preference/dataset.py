@@ -55,14 +55,14 @@ class Dataset:
         if not interactions.likes:
             raise BadInputError(
                 "there is no like in the interactions, so nothing to learn from",
-                mend="give at least one interaction with a value above 0",
+                fix="give at least one interaction with a value above 0",
             )
         users = tuple(dict.fromkeys([*(user for user, _ in interactions.likes), *profiles]))
         items = tuple(dict.fromkeys([*(item for _, item in interactions.likes), *texts]))
         likes = places_of(interactions.likes, users, items)
         if len(items) < 2:
             raise BadInputError(
-                "there is only one item, and nothing to prefer it to", mend="give interactions with two items or more"
+                "there is only one item, and nothing to prefer it to", fix="give interactions with two items or more"
             )
         view_names = tuple(sorted({name for views in profiles.values() for name in views}))
         facts = {

@@ -76,7 +76,7 @@ def open_encoder(choice: EncoderChoice = "") -> Encoder:
         return SentenceTransformersEncoder(detail)
     raise BadInputError(
         f'no encoder is called "{choice}"',
-        mend="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, a callable, a mapping",
+        fix="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, a callable, a mapping",
     )
 
 
@@ -87,7 +87,7 @@ class HashEncoder:
 
     def __init__(self, dimensions: str) -> None:
         if not (dimensions.isascii() and dimensions.isdigit() and int(dimensions)):
-            raise BadInputError(f'"{dimensions}" is no number of dimensions', mend='write "hash:256"')
+            raise BadInputError(f'"{dimensions}" is no number of dimensions', fix='write "hash:256"')
         self._dimensions, self.name = int(dimensions), f"hash:{int(dimensions)}"
 
     def encode(self, texts: Sequence[str]) -> Float32Array:
@@ -174,7 +174,7 @@ class MappingEncoder:
 
     def __init__(self, vectors: Mapping[str, Any]) -> None:
         if not vectors:
-            raise BadInputError("the mapping of vectors is empty", mend="give a vector for each text")
+            raise BadInputError("the mapping of vectors is empty", fix="give a vector for each text")
         self._vectors = vectors
 
     def encode(self, texts: Sequence[str]) -> Float32Array:
@@ -182,7 +182,7 @@ class MappingEncoder:
         if missing:
             raise BadInputError(
                 f"{len(missing)} texts have no vector, first {missing[0][:60]!r}",
-                mend="add their vectors to the mapping",
+                fix="add their vectors to the mapping",
             )
         # The first vector stands in where there is no text, so that no text still has the right width.
         rows = [self._vectors[text] for text in texts] or [next(iter(self._vectors.values()))]
@@ -190,15 +190,15 @@ class MappingEncoder:
 
 
 def _checked(name: str, rows: Any, count: int) -> Float32Array:
-    mend = "give one row of finite numbers for each text, always of the same length"
+    fix = "give one row of finite numbers for each text, always of the same length"
     try:
         array = np.array(rows, np.float32)
     except (TypeError, ValueError) as error:
-        raise BadInputError(f"{name} gave no rows of numbers: {error}", mend=mend) from error
+        raise BadInputError(f"{name} gave no rows of numbers: {error}", fix=fix) from error
     if array.ndim != 2 or len(array) != count or not array.shape[1]:
-        raise BadInputError(f"{name} gave an array of {array.shape} for {count} texts", mend=mend)
+        raise BadInputError(f"{name} gave an array of {array.shape} for {count} texts", fix=fix)
     if not np.isfinite(array).all():
-        raise BadInputError(f"{name} gave NaN or an infinite number", mend=mend)
+        raise BadInputError(f"{name} gave NaN or an infinite number", fix=fix)
     return _unit(array)
 
 

@@ -53,21 +53,21 @@ def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         description: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise FileRefusedError(
-            f"{folder} holds no preference model", mend="give the folder that it was saved to"
+            f"{folder} holds no preference model", fix="give the folder that it was saved to"
         ) from None
     except (OSError, ValueError) as error:
-        raise FileRefusedError(f"{path} can't be read: {error}", mend=AGAIN) from error
+        raise FileRefusedError(f"{path} can't be read: {error}", fix=AGAIN) from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise FileRefusedError(f"{path} is no preference model", mend="give the folder that it was saved to")
+        raise FileRefusedError(f"{path} is no preference model", fix="give the folder that it was saved to")
     if description.get("version") != VERSION:
         raise FileRefusedError(
             f"{path} has the version {description.get('version')}; this agentfw reads {VERSION}",
-            mend="use the agentfw that wrote it, or fit the model anew",
+            fix="use the agentfw that wrote it, or fit the model anew",
         )
     arrays, _ = read_arrays(folder / str(description.get("arrays")))
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise FileRefusedError(f"{folder} has NaN or infinity in {name}", mend=AGAIN)
+            raise FileRefusedError(f"{folder} has NaN or infinity in {name}", fix=AGAIN)
     return arrays, description
 
 
@@ -83,7 +83,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         with open_file(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except Exception as error:  # its own error class derives from Exception alone
-        raise FileRefusedError(f"{path} can't be read: {error}", mend=AGAIN) from error
+        raise FileRefusedError(f"{path} can't be read: {error}", fix=AGAIN) from error
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _replacing(path: Path) -> Iterator[Path]:
         new.replace(path)
     except OSError as error:
         raise StorageError(
-            f"{path} can't be written: {error}", mend="free some space, or give another folder"
+            f"{path} can't be written: {error}", fix="free some space, or give another folder"
         ) from error
     finally:
         new.unlink(missing_ok=True)

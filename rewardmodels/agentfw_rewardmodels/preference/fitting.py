@@ -110,7 +110,7 @@ def _split(data: Dataset, validation: Any, settings: PreferenceSettings) -> tupl
         held_out = read_pairs(validation, data.users, data.items, "validation")
         if not held_out.size:
             raise BadInputError(
-                "no like of the validation table is of a known user and item", mend="give one that shares their names"
+                "no like of the validation table is of a known user and item", fix="give one that shares their names"
             )
         return data, held_out
     if not settings.validation:

@@ -139,7 +139,7 @@ class PreferenceModel:
         wanted = (len(users), self._state.texts.shape[1])
         if rows.shape != wanted or not np.isfinite(rows).all():
             raise BadInputError(
-                f"the vectors are an array of {rows.shape}", mend=f"give finite numbers, an array of {wanted}"
+                f"the vectors are an array of {rows.shape}", fix=f"give finite numbers, an array of {wanted}"
             )
         self._need_texts()
         places = self._scorer.places(np.asarray(normalised(rows), np.float32))
@@ -151,7 +151,7 @@ class PreferenceModel:
         unknown = [item for item in items if item not in place_of]
         if unknown or len(users) != len(items):
             what = f'the item "{unknown[0]}" is unknown' if unknown else f"{len(users)} users, {len(items)} items"
-            raise BadInputError(what, mend="give one known item for each user")
+            raise BadInputError(what, fix="give one known item for each user")
         return self._scorer.item_scores(self._of(users, None), [place_of[item] for item in items])
 
     def explain(self, user: str, text: str, *, profile: Any = None) -> Explanation:
@@ -183,7 +183,7 @@ class PreferenceModel:
         pairs = pairs[:, new & self._known[pairs[0]]]
         if not pairs.size:
             raise BadInputError(
-                "no like in the table is new and of a known user and item", mend="give likes that were held out"
+                "no like in the table is new and of a known user and item", fix="give likes that were held out"
             )
         users, relevant = by_user(pairs)
         parts = []
@@ -260,7 +260,7 @@ class PreferenceModel:
             model = cls(state, None, known)
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise FileRefusedError(
-                f"{folder} is damaged: {error!r}", mend="save the model again, or fit it anew"
+                f"{folder} is damaged: {error!r}", fix="save the model again, or fit it anew"
             ) from error
         if encoder is not None:
             model._encoder = _same(open_encoder(encoder), known)
@@ -319,26 +319,26 @@ class PreferenceModel:
     def _ranking(self, users: Stances, by: By | None) -> Any:
         by = by or self._state.settings.rank_by
         if by not in ("fused", "interest", "conformity"):
-            raise BadInputError(f'nothing is ranked by "{by}"', mend="give fused, interest or conformity")
+            raise BadInputError(f'nothing is ranked by "{by}"', fix="give fused, interest or conformity")
         return users.fused @ self._item_rows.T if by == "fused" else getattr(users, by) @ self._scorer.items.T
 
     def _need_texts(self) -> None:
         if not self._scorer.reads_texts:
-            raise BadInputError("this model knows no item texts to compare an action with", mend="fit it with items")
+            raise BadInputError("this model knows no item texts to compare an action with", fix="fit it with items")
 
     def _encode(self, texts: Sequence[str]) -> Float32Array:
         for text in texts:
             if not isinstance(text, str) or not text.strip():
-                raise BadInputError(f"the action {text!r} is no text", mend="say what the action is")
+                raise BadInputError(f"the action {text!r} is no text", fix="say what the action is")
         return self._open().encode(texts)
 
     def _open(self) -> Encoder:
         if self._encoder is None:
             name = self._encoder_is[0]
             if not name:
-                raise BadInputError("this model was fitted without texts", mend="fit it with items or profiles")
+                raise BadInputError("this model was fitted without texts", fix="fit it with items or profiles")
             if name == "mapping" or name.startswith("callable:"):
-                raise BadInputError(f"the model's texts were encoded by {name}", mend="give it to load as encoder")
+                raise BadInputError(f"the model's texts were encoded by {name}", fix="give it to load as encoder")
             self._encoder = _same(open_encoder(name), self._encoder_is)
         return self._encoder
 
@@ -347,6 +347,6 @@ def _same(encoder: Encoder, known: tuple[str, str]) -> Encoder:
     if (encoder.name, encoder.version) != known:
         raise FileRefusedError(
             f"the model's texts were encoded by {known[0]} {known[1]}, not by {encoder.name} {encoder.version}",
-            mend="give the encoder that it was fitted with, or fit it anew",
+            fix="give the encoder that it was fitted with, or fit it anew",
         )
     return encoder

@@ -129,8 +129,8 @@ class PreferenceSettings:
         for name in values:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
-                mend = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(known)}"
-                raise BadInputError(f'there is no setting "{name}"', mend=mend)
+                fix = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(known)}"
+                raise BadInputError(f'there is no setting "{name}"', fix=fix)
         return cls(**values)
 
     @classmethod
@@ -142,7 +142,7 @@ class PreferenceSettings:
         try:
             return {"C6": cls(branches="conformity"), "C7": cls(branches="interest")}[name]
         except KeyError:
-            raise BadInputError(f'no ablation is called "{name}"', mend="known: C6, C7") from None
+            raise BadInputError(f'no ablation is called "{name}"', fix="known: C6, C7") from None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -160,4 +160,4 @@ def _check_kind(name: str, value: object, kind: Any) -> None:
 
 
 def _wrong(name: str, value: object, wanted: str) -> BadInputError:
-    return BadInputError(f"{name} can't be {value!r}", mend=f"{name} is {wanted}")
+    return BadInputError(f"{name} can't be {value!r}", fix=f"{name} is {wanted}")

@@ -95,11 +95,11 @@ class State:
 
     def _check_views(self, views: Mapping[str, str]) -> None:
         if not self.view_names:
-            raise BadInputError("this model was fitted without profiles", mend="fit it with profiles")
+            raise BadInputError("this model was fitted without profiles", fix="fit it with profiles")
         unknown = [name for name in views if name not in self.view_names]
         if unknown or not views:
             what = f'the view "{unknown[0]}" is unknown' if unknown else "the profile is empty"
-            raise BadInputError(what, mend=f"give some of: {', '.join(self.view_names)}")
+            raise BadInputError(what, fix=f"give some of: {', '.join(self.view_names)}")
 
     def taking(
         self, interactions: Interactions, texts: Mapping[str, str], profiles: Profiles, encoder: Encoder | None
@@ -111,7 +111,7 @@ class State:
         items = tuple(dict.fromkeys([*self.items, *(item for _, item in interactions.likes), *texts]))
         likes, again = self._likes_with(interactions, users, items)
         if not likes.size:
-            raise BadInputError("no like would be left", mend="leave out some of the dislikes")
+            raise BadInputError("no like would be left", fix="leave out some of the dislikes")
         titles = {**self.titles, **texts}
         by_profile = _longer(self.by_profile, len(users))
         if profiles and encoder is not None:

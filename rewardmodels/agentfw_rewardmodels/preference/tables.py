@@ -72,7 +72,7 @@ def read_items(source: Any) -> dict[str, str]:
         item = _name(row, "item", "items", place)
         text = _text(row.get("text"), f"row {place} of the items (item {item!r})")
         if items.get(item, text) != text:
-            raise BadInputError(f'the item "{item}" has two texts', mend="give each item one text")
+            raise BadInputError(f'the item "{item}" has two texts', fix="give each item one text")
         items[item] = text
     return {item: text for item, text in items.items() if text}
 
@@ -86,7 +86,7 @@ def read_profiles(source: Any) -> Profiles:
         for place, row in enumerate(_rows(source, ("user", ONE_VIEW), "profiles"), start=1):
             user = _name(row, "user", "profiles", place)
             if user in profiles:
-                raise BadInputError(f'the user "{user}" has two profiles', mend="give each user one row")
+                raise BadInputError(f'the user "{user}" has two profiles', fix="give each user one row")
             views = {name: value for name, value in row.items() if name != "user"}
             profiles[user] = read_profile(views, f"row {place} of the profiles")
     return {user: views for user, views in profiles.items() if views}
@@ -97,7 +97,7 @@ def read_profile(views: Any, what: str = "the profile") -> dict[str, str]:
     if isinstance(views, str):
         views = {ONE_VIEW: views}
     if not isinstance(views, Mapping):
-        raise BadInputError(f"{what} is no text and no mapping of views", mend="give {view: text} or one text")
+        raise BadInputError(f"{what} is no text and no mapping of views", fix="give {view: text} or one text")
     texts = {str(name): _text(text, f"{what}, view {name!r}") for name, text in views.items()}
     return {name: text for name, text in sorted(texts.items()) if text}
 
@@ -112,22 +112,20 @@ def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[
     elif hasattr(source, "to_dict"):  # pandas
         source = source.to_dict("records")
     if not isinstance(source, Iterable):
-        raise BadInputError(f"the {what} are no table but {type(source).__name__}", mend="give a path, a table or rows")
+        raise BadInputError(f"the {what} are no table but {type(source).__name__}", fix="give a path, a table or rows")
     for place, row in enumerate(source, start=1):
         if isinstance(row, Mapping):
             if columns[0] not in row:
                 names = ", ".join(map(str, row))
                 raise BadInputError(
-                    f'row {place} of the {what} has no "{columns[0]}"', mend=f"its columns are {names}; rename one"
+                    f'row {place} of the {what} has no "{columns[0]}"', fix=f"its columns are {names}; rename one"
                 )
             yield row
         elif isinstance(row, (tuple, list)) and 2 <= len(row) <= len(columns):
             yield dict(zip(columns, row, strict=False))
         else:
             wanted = ", ".join(columns)
-            raise BadInputError(
-                f"row {place} of the {what} is {row!r:.80}", mend=f"give tuples of {wanted} or mappings"
-            )
+            raise BadInputError(f"row {place} of the {what} is {row!r:.80}", fix=f"give tuples of {wanted} or mappings")
 
 
 def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
@@ -141,8 +139,8 @@ def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
         if kind == ".parquet":
             return _parquet(path)
     except (OSError, ValueError, csv.Error) as error:
-        raise BadInputError(f"the {what} in {path} can't be read: {error}", mend="check the file") from error
-    raise BadInputError(f"{path} is of no known kind", mend="give a .csv, .tsv, .jsonl or .parquet file")
+        raise BadInputError(f"the {what} in {path} can't be read: {error}", fix="check the file") from error
+    raise BadInputError(f"{path} is of no known kind", fix="give a .csv, .tsv, .jsonl or .parquet file")
 
 
 def _parquet(path: Path) -> list[Mapping[str, Any]]:
@@ -161,7 +159,7 @@ def _name(row: Mapping[str, Any], column: str, what: str, place: int) -> str:
     name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not name:
         raise BadInputError(
-            f"row {place} of the {what} names no {column}: {value!r:.80}", mend=f"give the {column} a name"
+            f"row {place} of the {what} names no {column}: {value!r:.80}", fix=f"give the {column} a name"
         )
     return name
 
@@ -178,7 +176,7 @@ def _number(row: Mapping[str, Any], column: str, what: str, place: int, default:
         number = math.nan
     if not math.isfinite(number):
         raise BadInputError(
-            f"row {place} of the {what} has the {column} {value!r:.80}", mend=f"give a finite {column}, or none"
+            f"row {place} of the {what} has the {column} {value!r:.80}", fix=f"give a finite {column}, or none"
         )
     return number
 
@@ -187,7 +185,7 @@ def _text(value: Any, where: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):  # how tables write "nothing"
         return ""
     if not isinstance(value, str):
-        raise BadInputError(f"{where} has no text but {type(value).__name__}", mend="give a text")
+        raise BadInputError(f"{where} has no text but {type(value).__name__}", fix="give a text")
     if len(value) > LONGEST_TEXT:
-        raise BadInputError(f"{where} has a text of {len(value)} characters", mend=f"{LONGEST_TEXT} at most")
+        raise BadInputError(f"{where} has a text of {len(value)} characters", fix=f"{LONGEST_TEXT} at most")
     return value.strip()

@@ -61,7 +61,7 @@ def device_of(settings: PreferenceSettings) -> str:
     except ImportError:
         raise MissingExtraError("training a preference model", "rewardmodels", module="torch") from None
     if settings.device == "cuda" and not torch.cuda.is_available():
-        raise BadInputError("there is no CUDA device here", mend='set device to "cpu" or "auto"')
+        raise BadInputError("there is no CUDA device here", fix='set device to "cpu" or "auto"')
     return "cuda" if settings.device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
@@ -158,7 +158,7 @@ class Trainer:
             loss, metric = float(np.mean(steps)), None
             if not np.isfinite(loss):
                 raise BadInputError(
-                    f"training ran away at epoch {state.epoch}: the loss is {loss}", mend="lower learning_rate"
+                    f"training ran away at epoch {state.epoch}: the loss is {loss}", fix="lower learning_rate"
                 )
             if validation.size and (state.epoch % settings.look_every == 0 or state.epoch == settings.epochs):
                 metric = self.look(validation)

@@ -37,12 +37,12 @@ class JudgementCache:
         try:
             self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
         except sqlite3.Error as error:
-            raise StorageError(f"{path} can't be opened: {error}", mend="choose another file for the cache") from None
+            raise StorageError(f"{path} can't be opened: {error}", fix="choose another file for the cache") from None
         try:
             self._prepare(path)
         except sqlite3.OperationalError as error:
             self._connection.close()
-            raise StorageError(f"{path} can't be used: {error}", mend="choose another file for the cache") from None
+            raise StorageError(f"{path} can't be used: {error}", fix="choose another file for the cache") from None
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise _refused(f"{path} is no file of judgements: {error}") from None
@@ -108,4 +108,4 @@ class JudgementCache:
 
 
 def _refused(words: str) -> FileRefusedError:
-    return FileRefusedError(words, mend="choose another file for the cache; this one is as it was")
+    return FileRefusedError(words, fix="choose another file for the cache; this one is as it was")

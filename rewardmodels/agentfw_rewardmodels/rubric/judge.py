@@ -103,11 +103,11 @@ class RubricJudge:
         `rules` are what counts besides the general rubric; `longest` are the characters of an attempt that are shown.
         """
         if not name:
-            raise BadInputError("the judge has no name", mend="give it one: its answers are kept under it")
+            raise BadInputError("the judge has no name", fix="give it one: its answers are kept under it")
         if parallel < 1 or retries < 0 or longest < 2:
             raise BadInputError(
                 f"parallel {parallel}, retries {retries} and longest {longest} can't be",
-                mend="parallel is at least 1, retries at least 0, longest at least 2",
+                fix="parallel is at least 1, retries at least 0, longest at least 2",
             )
         self.name, self.rules, self.parallel = name, tuple(rules), parallel
         self.retries, self.longest, self.tally = retries, longest, Tally()

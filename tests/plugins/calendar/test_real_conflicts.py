@@ -156,4 +156,4 @@ def test_a_relation_that_there_is_not_is_told(tmp_path: Path) -> None:
     path.write_text('"maria@lab.example" = "boss"\n')
     with pytest.raises(SettingsError, match='"boss" is no relation') as refused:
         read_people(path)
-    assert "superior" in refused.value.mend
+    assert "superior" in refused.value.fix

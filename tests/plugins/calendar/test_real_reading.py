@@ -67,7 +67,7 @@ def test_what_is_no_calendar_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(UsageError, match="no iCalendar file") as refused:
         session(path)
 
-    assert "export" in refused.value.mend
+    assert "export" in refused.value.fix
 
 
 def test_an_event_that_cannot_be_read_is_told_with_its_line_and_the_others_are_read(ics_file: IcsFile) -> None:

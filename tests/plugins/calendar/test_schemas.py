@@ -210,7 +210,7 @@ def test_a_broken_schema_is_refused_with_file_line_and_reason(name: str, tmp_pat
     found = re.match(r"broken\.yaml, line (\d+): ", caught.value.message)
     assert found, caught.value.message
     assert re.search(reason, caught.value.message), caught.value.message
-    assert caught.value.mend
+    assert caught.value.fix
     # The line is that of the change, or of the table that it leaves incomplete just above.
     changed = whole[: whole.index(old)].count("\n") + 1
     assert 1 <= int(found[1]) <= changed + new.count("\n") + 2

@@ -196,11 +196,11 @@ def test_the_learning_rate_rises_and_falls(learner_of: Callable[..., LoraLearner
 
 
 def refused(learner: LoraLearner, batch: Batch, kind: type[AgentfwError] = UsageError) -> str:
-    """The update is refused with a mend, and leaves nothing on the disk and nothing in memory."""
+    """The update is refused with a fix, and leaves nothing on the disk and nothing in memory."""
     before = learner.logprobs(PROMPT, GOOD)
     with pytest.raises(kind) as caught:
         learner.update(batch)
-    assert caught.value.mend
+    assert caught.value.fix
     assert not batch.folder.exists()
     assert learner.logprobs(PROMPT, GOOD) == before
     return str(caught.value)
@@ -275,7 +275,7 @@ def test_full_memory_says_what_to_lower(
     with pytest.raises(AgentfwError) as caught:
         learner_of(tokens=1000).update(make_batch(*PAIR))
 
-    assert caught.value.mend == "set learner.tokens=500 or learner.checkpointing=true or learner.precision=nf4"
+    assert caught.value.fix == "set learner.tokens=500 or learner.checkpointing=true or learner.precision=nf4"
 
 
 def test_an_adapter_of_another_base_is_refused(
@@ -309,7 +309,7 @@ def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: C
         learner_of(modules=("c_attn",)).open(Path())
 
     assert "c_attn" in str(caught.value)
-    assert "q_proj" in caught.value.mend
+    assert "q_proj" in caught.value.fix
 
 
 def test_a_head_with_an_adapter_is_refused(learner_of: Callable[..., LoraLearner]) -> None:

@@ -116,4 +116,4 @@ def test_a_loss_that_cannot_be_is_refused(loss: Loss) -> None:
     with pytest.raises(UsageError) as caught:
         check(loss)
 
-    assert caught.value.mend
+    assert caught.value.fix

@@ -68,4 +68,4 @@ def test_a_model_with_another_template_is_refused_by_name(small_model: Path) -> 
     with pytest.raises(SettingsError, match="chat template is another") as caught:
         SmallChat(small_model)
 
-    assert "--policy transformers" in caught.value.mend
+    assert "--policy transformers" in caught.value.fix

@@ -415,7 +415,7 @@ def test_no_memory_left_says_what_to_lower(small_model: Path, monkeypatch: pytes
 
     with pytest.raises(AgentfwError, match="no memory is left") as caught:
         using(policy, lambda policy: policy.generate(request(1)))
-    assert "policy.batch" in caught.value.mend
+    assert "policy.batch" in caught.value.fix
 
 
 def test_layers_that_see_only_so_far_are_refused(make_model: Make, tmp_path: Path) -> None:

@@ -75,13 +75,13 @@ def test_a_server_that_fails_to_start_is_told_with_its_log_and_what_helps(small_
         asked(make(small_model, python=program(tmp_path / "python", LOG)))
 
     assert "torch.OutOfMemoryError: CUDA out of memory. Tried 20 GiB" in str(caught.value)
-    assert "policy.memory" in caught.value.mend
+    assert "policy.memory" in caught.value.fix
 
 
 def test_a_python_without_vllm_is_told(small_model: Path) -> None:
     with pytest.raises(EndpointError, match="No module named") as caught:
         asked(make(small_model, python=sys.executable))
-    assert "policy.python" in caught.value.mend
+    assert "policy.python" in caught.value.fix
     with pytest.raises(SettingsError, match="there is no /no/python"):
         make(small_model, python="/no/python")
 
@@ -93,7 +93,7 @@ def test_a_server_that_never_comes_up_has_a_deadline(small_model: Path, tmp_path
         asked(make(small_model, start_deadline=2.0, python=program(tmp_path / "python", "import time; time.sleep(99)")))
 
     assert time.monotonic() - began < 60
-    assert "start_deadline" in caught.value.mend
+    assert "start_deadline" in caught.value.fix
 
 
 SERVE_THEN_DIE = """
@@ -246,7 +246,7 @@ def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "said", "mend"),
+    ("answers", "said", "fix"),
     [
         ({"v1_load_lora_adapter": (404, "Not Found")}, "HTTP 404", "VLLM_ALLOW_RUNTIME_LORA_UPDATING"),
         ({"v1_load_lora_adapter": (400, '{"message": "no adapter there"}')}, "no adapter there", "can the server read"),
@@ -259,7 +259,7 @@ def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
     ],
 )
 def test_what_a_server_refuses_is_told_with_what_helps(
-    small_model: Path, make_adapter: Make, tmp_path: Path, answers: dict[str, Any], said: str, mend: str
+    small_model: Path, make_adapter: Make, tmp_path: Path, answers: dict[str, Any], said: str, fix: str
 ) -> None:
     adapter = make_adapter(small_model, tmp_path / "adapter")
 
@@ -270,7 +270,7 @@ def test_what_a_server_refuses_is_told_with_what_helps(
 
     with serving(**answers) as (address, _), pytest.raises(EndpointError, match=said) as caught:
         using(make(small_model, base_url=address, sleep=True), use)
-    assert mend in caught.value.mend
+    assert fix in caught.value.fix
 
 
 def test_a_server_that_is_stuck_has_a_deadline(small_model: Path) -> None:

@@ -143,5 +143,5 @@ def test_what_fails_says_why_and_leaves_the_model_as_it_was(
         CliRunner().invoke(reward, list(words), input="not json\n", catch_exceptions=False)
     assert isinstance(caught.value, UsageError)
     assert complaint in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.fix
     assert contents(model) == before

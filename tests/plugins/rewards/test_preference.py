@@ -122,7 +122,7 @@ def test_what_is_wrong_is_told_at_once(
 ) -> None:
     with pytest.raises(error, match=words) as caught:
         host.create("reward", "preference", settings)
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 @pytest.mark.parametrize("check", contract("reward"), ids=lambda check: check.__name__)

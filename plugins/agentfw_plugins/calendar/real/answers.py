@@ -120,7 +120,7 @@ class Nobody:
     """There is no terminal, and no answers were given: fine as long as nothing is asked."""
 
     def answer(self, question: Question) -> Answer:
-        raise UsageError("there is nobody to ask: this is no terminal", mend="give --answers FILE, or --yes")
+        raise UsageError("there is nobody to ask: this is no terminal", fix="give --answers FILE, or --yes")
 
     def told(self, question: Question, answer: Answer, learned: str) -> None:
         pass
@@ -153,7 +153,7 @@ class AnswersGiven:
             answer = understood(text, question)
         except NotUnderstood as error:
             raise UsageError(
-                f"{self.source}, {place}: {error}", mend="mend it and run again; what was answered before is kept"
+                f"{self.source}, {place}: {error}", fix="fix it and run again; what was answered before is kept"
             ) from None
         return Answer(answer.keep, why or answer.why, answer.stop)
 
@@ -169,7 +169,7 @@ def _listed(text: str, source: str) -> Sequence[tuple[str, str, str]]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source} is no JSON: {error}", mend='write ["A", {"keep": "B", "why": "..."}]') from None
+        raise UsageError(f"{source} is no JSON: {error}", fix='write ["A", {"keep": "B", "why": "..."}]') from None
     return [(f"answer {number}", *_one(value, f"{source}, answer {number}")) for number, value in enumerate(values, 1)]
 
 
@@ -182,4 +182,4 @@ def _one(value: Any, where: str) -> tuple[str, str]:
             return "s", value.get("why", "")
         if isinstance(keep, str):
             return keep, value.get("why", "")
-    raise UsageError(f"{where} is no answer", mend='a text, or {"keep": "B", "why": "..."}; {"keep": null} leaves all')
+    raise UsageError(f"{where} is no answer", fix='a text, or {"keep": "B", "why": "..."}; {"keep": null} leaves all')

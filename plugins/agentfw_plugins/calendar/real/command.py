@@ -136,7 +136,7 @@ def _person(answers: Path | None, yes: bool, session: Session) -> Person:
     from .answers import AnswersGiven, Nobody, TakesProposals
 
     if answers is not None and yes:
-        raise UsageError("--answers and --yes don't go together", mend="leave one out")
+        raise UsageError("--answers and --yes don't go together", fix="leave one out")
     if yes:
         return TakesProposals()
     if answers is not None:
@@ -145,7 +145,7 @@ def _person(answers: Path | None, yes: bool, session: Session) -> Person:
         try:
             return AnswersGiven(answers.read_text("utf-8"), str(answers))
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"can't read {answers}: {error}", mend="give a text file in UTF-8") from None
+            raise UsageError(f"can't read {answers}: {error}", fix="give a text file in UTF-8") from None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return Nobody()
     from .terminal import Terminal

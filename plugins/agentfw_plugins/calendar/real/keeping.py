@@ -84,7 +84,7 @@ class PersonFile:
             self.hub = self.memory.hub(Task(0, 0))
             self._strategies = self.hub.list()
         except (ValueError, sqlite3.Error, OSError) as error:
-            raise UsageError(f"can't keep what is learned in {path}: {error}", mend="give another --hub FILE") from None
+            raise UsageError(f"can't keep what is learned in {path}: {error}", fix="give another --hub FILE") from None
         self.decisions = [record for record in read_journal(journal) if record.get("person") == person]
         """From the first to the last."""
         self._journal = Journal.open(journal)
@@ -144,7 +144,7 @@ class PersonFile:
             return
         except sqlite3.Error as error:
             raise StorageError(
-                f"can't write to {self.path}: {error}", mend="make room; what you answered is kept"
+                f"can't write to {self.path}: {error}", fix="make room; what you answered is kept"
             ) from None
 
 

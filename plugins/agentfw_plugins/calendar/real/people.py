@@ -89,14 +89,14 @@ def read_people(path: Path | None) -> dict[str, str]:
     try:
         given = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {path}: {error}", mend="give a TOML file in UTF-8") from None
+        raise UsageError(f"can't read {path}: {error}", fix="give a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
-            f"{path} is no TOML: {error}", mend='write lines such as "acme.example" = "client"'
+            f"{path} is no TOML: {error}", fix='write lines such as "acme.example" = "client"'
         ) from None
     for address, relation in given.items():
         if relation not in RELATIONS:
             raise SettingsError(
-                f'{path}: {address} = "{relation}" is no relation', mend=f"one of {', '.join(RELATIONS)}"
+                f'{path}: {address} = "{relation}" is no relation', fix=f"one of {', '.join(RELATIONS)}"
             )
     return {address_of(address): relation for address, relation in given.items()}

@@ -93,7 +93,7 @@ class Session:
         if not blocks and not any(block.kind == "VCALENDAR" for block in lines.top):
             raise UsageError(
                 f"{wishes.file} is no iCalendar file: nothing in it begins with BEGIN:VCALENDAR",
-                mend="export the calendar as .ics, and give that file",
+                fix="export the calendar as .ics, and give that file",
             )
         problems = list(lines.problems)
         home, zone = home_of(lines, wishes.zone)
@@ -104,13 +104,13 @@ class Session:
             near = (since - _MARGIN, until + _MARGIN)
         except OverflowError:
             raise UsageError(
-                f"{wishes.days} days from {first} on: there the calendar ends", mend="give another --from"
+                f"{wishes.days} days from {first} on: there the calendar ends", fix="give another --from"
             ) from None
         read = [block for block in blocks if _may_touch(block, near)]
         if len(read) > _MOST_EVENTS:
             raise UsageError(
                 f"{len(read):,} events of {wishes.file} may be in these days; at most {_MOST_EVENTS:,} are read",
-                mend="give fewer --days, or a smaller file",
+                fix="give fewer --days, or a smaller file",
             )
         reader = Reader(lines, Zones(lines, problems), home, problems)
         entries = [entry for block in read if (entry := reader.entry(block)) is not None]
@@ -178,9 +178,9 @@ def output_path(file: Path, given: Path | None) -> Path:
         numbered = (f"{file.stem}.decided{f'-{number}' if number > 1 else ''}.ics" for number in range(1, 10_000))
         return next(path for name in numbered if not (path := file.with_name(name)).exists())
     if given.exists() and given.samefile(file):
-        raise UsageError(f"{given} is the file that is read, and that is never changed", mend="give another --output")
+        raise UsageError(f"{given} is the file that is read, and that is never changed", fix="give another --output")
     if not given.parent.is_dir():
-        raise UsageError(f"there is no folder {given.parent}", mend="make it, or give another --output")
+        raise UsageError(f"there is no folder {given.parent}", fix="make it, or give another --output")
     return given
 
 
@@ -188,10 +188,10 @@ def _read(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > _LARGEST:
-            raise UsageError(f"{path} has {size:,} bytes; at most {_LARGEST:,} are read", mend="export less of it")
+            raise UsageError(f"{path} has {size:,} bytes; at most {_LARGEST:,} are read", fix="export less of it")
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}", mend="give the path of an .ics file") from None
+        raise UsageError(f"can't read {path}: {error.strerror}", fix="give the path of an .ics file") from None
 
 
 def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:

@@ -86,7 +86,7 @@ def home_of(lines: FileLines, given: str) -> tuple[tzinfo, str]:
     if given:
         zone = named_zone(given)
         if zone is None:
-            raise UnknownNameError("time zone", given, (), mend="give an IANA name such as Europe/Berlin")
+            raise UnknownNameError("time zone", given, (), fix="give an IANA name such as Europe/Berlin")
         return zone, given
     used = Counter(match[1].decode("utf-8", "replace") for line in lines.physical for match in _TZID.finditer(line))
     said = [block.first_text("X-WR-TIMEZONE") for block in lines.top]

@@ -66,7 +66,7 @@ def read_problems(file: str, split: str) -> tuple[Problem, ...]:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"environment.file: can't read {path}: {error}", mend="name a file of problems, one in JSON on each line"
+            f"environment.file: can't read {path}: {error}", fix="name a file of problems, one in JSON on each line"
         ) from None
     problems = [_problem(line, f"line {number} of {path}") for number, line in enumerate(lines, 1) if line.strip()]
     whole = "{split}" in file
@@ -74,7 +74,7 @@ def read_problems(file: str, split: str) -> tuple[Problem, ...]:
     if not found:
         raise SettingsError(
             f"environment.file: {path} has no problems for {split}",
-            mend="give it more lines: a tenth each goes to validation and test; or a file for each split, by {split}",
+            fix="give it more lines: a tenth each goes to validation and test; or a file for each split, by {split}",
         )
     return found
 
@@ -88,7 +88,7 @@ def _problem(line: str, where: str) -> Problem:
     except (ValueError, KeyError, TypeError):
         raise SettingsError(
             f"environment.file: {where} has no question and answer in JSON",
-            mend='write {"question": "...", "answer": "..."}; an answer may end with #### and the result',
+            fix='write {"question": "...", "answer": "..."}; an answer may end with #### and the result',
         ) from None
     text = str(answer).strip()
     result = _RESULT.search(text)

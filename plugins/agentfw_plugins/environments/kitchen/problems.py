@@ -89,7 +89,7 @@ def _problem(name: str, family: str, settings: KitchenSettings, pool: tuple[_Exe
     if len(pieces) < least:
         raise SettingsError(
             f"environment.exercises: no sheet of {least} to {most} words can be made of them",
-            mend=f"give more exercises or shorter ones, or another range for environment.{family}",
+            fix=f"give more exercises or shorter ones, or another range for environment.{family}",
         )
     return Problem(name, family, tuple(questions), tuple(pieces))
 
@@ -109,7 +109,7 @@ def _lines(file: str) -> list[dict[str, Any]]:
         lines = Path(file).expanduser().read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"environment.exercises: can't read {file}: {error}", mend="name a file of JSON lines"
+            f"environment.exercises: can't read {file}: {error}", fix="name a file of JSON lines"
         ) from None
     found = []
     for number, line in enumerate(lines, start=1):
@@ -122,11 +122,11 @@ def _lines(file: str) -> list[dict[str, Any]]:
         if not (isinstance(entry, dict) and str(entry.get("answer", "")).strip() and entry.get("question")):
             raise SettingsError(
                 f"environment.exercises: line {number} of {file} has no question and answer in JSON",
-                mend='write {"question": "...", "answer": "..."} on each line',
+                fix='write {"question": "...", "answer": "..."} on each line',
             )
         found.append(entry)
     if not found:
-        raise SettingsError(f"environment.exercises: {file} is empty", mend="give it a line for each exercise")
+        raise SettingsError(f"environment.exercises: {file} is empty", fix="give it a line for each exercise")
     return found
 
 

@@ -58,11 +58,11 @@ class Out:
         if not self.quiet:
             print(self.style(text, "dim", stream=sys.stderr), file=sys.stderr)
 
-    def error(self, message: str, mend: str = "", *, label: str = "error") -> None:
+    def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
         """What went wrong and what to do about it; also with --quiet."""
         print(self.style(f"{label}:", "red", "bold", stream=sys.stderr), message, file=sys.stderr)
-        if mend:
-            print(self.style("  mend:", "green", "bold", stream=sys.stderr), mend, file=sys.stderr)
+        if fix:
+            print(self.style("  fix:", "green", "bold", stream=sys.stderr), fix, file=sys.stderr)
 
     def style(self, text: str, *names: str, stream: IO[str] | None = None) -> str:
         """Text in a style, where there is somebody to see it."""
