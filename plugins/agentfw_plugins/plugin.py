@@ -14,45 +14,45 @@ def agentfw_environments() -> list[Component]:
     return [
         Component(
             "inbox",
-            "agentfw_plugins.environments.inbox:Inbox",
+            "agentfw_plugins.worlds.inbox.environment:Inbox",
             "Mails arrive while the agent is writing a document",
-            settings="agentfw_plugins.environments.inbox:InboxSettings",
+            settings="agentfw_plugins.worlds.inbox.environment:InboxSettings",
         ),
         Component(
             "calendar",
-            "agentfw_plugins.calendar.environment:CalendarConflicts",
+            "agentfw_plugins.worlds.calendar.environment:CalendarConflicts",
             "A user's year of calendar conflicts, one decision each, with feedback",
-            settings="agentfw_plugins.calendar.environment:CalendarSettings",
+            settings="agentfw_plugins.worlds.calendar.environment:CalendarSettings",
         ),
         Component(
             "deliberation",
-            "agentfw_plugins.environments.deliberation:Deliberation",
+            "agentfw_plugins.worlds.deliberation.environment:Deliberation",
             "Questions with deadlines: thinking longer is right more often, and may be too late",
-            settings="agentfw_plugins.environments.deliberation:DeliberationSettings",
+            settings="agentfw_plugins.worlds.deliberation.environment:DeliberationSettings",
         ),
         Component(
             "patrol",
-            "agentfw_plugins.environments.patrol:Patrol",
+            "agentfw_plugins.worlds.patrol.environment:Patrol",
             "A round of checkpoints to handle, and alarms elsewhere that don't wait",
-            settings="agentfw_plugins.environments.patrol_settings:PatrolSettings",
+            settings="agentfw_plugins.worlds.patrol.patrol_settings:PatrolSettings",
         ),
         Component(
             "kitchen",
-            "agentfw_plugins.environments.kitchen.world:Kitchen",
+            "agentfw_plugins.worlds.kitchen.environment:Kitchen",
             "Cook and tutor at once: dishes give signals while a pupil is being taught",
-            settings="agentfw_plugins.environments.kitchen.settings:KitchenSettings",
+            settings="agentfw_plugins.worlds.kitchen.kitchen_settings:KitchenSettings",
         ),
         Component(
             "budget",
-            "agentfw_plugins.environments.budget.environment:Budget",
+            "agentfw_plugins.worlds.budget.environment:Budget",
             "Problems to solve within a budget of tokens: right, and in time",
-            settings="agentfw_plugins.environments.budget.settings:BudgetSettings",
+            settings="agentfw_plugins.worlds.budget.budget_settings:BudgetSettings",
         ),
         Component(
             "gymnasium",
-            "agentfw_plugins.environments.gymnasium:GymnasiumEnvironment",
+            "agentfw_plugins.worlds.gymnasium.environment:GymnasiumEnvironment",
             "Any Gymnasium environment, one tick a step",
-            settings="agentfw_plugins.environments.gymnasium:GymnasiumSettings",
+            settings="agentfw_plugins.worlds.gymnasium.environment:GymnasiumSettings",
             extra="gymnasium",
             needs=("gymnasium",),
         ),
@@ -98,39 +98,39 @@ def agentfw_policies() -> list[Component]:
         ),
         Component(
             "rules",
-            "agentfw_plugins.calendar.policies:RulesPolicy",
+            "agentfw_plugins.worlds.calendar.policies:RulesPolicy",
             "Resolves calendar conflicts by one simple rule",
-            settings="agentfw_plugins.calendar.policies:RulesSettings",
+            settings="agentfw_plugins.worlds.calendar.policies:RulesSettings",
         ),
         Component(
             "linear",
-            "agentfw_plugins.calendar.policies:LinearPolicy",
+            "agentfw_plugins.worlds.calendar.policies:LinearPolicy",
             "Learns a calendar's user online, as weights of what can be seen of events",
-            settings="agentfw_plugins.calendar.policies:LinearSettings",
+            settings="agentfw_plugins.worlds.calendar.policies:LinearSettings",
         ),
         Component(
             "qtable",
-            "agentfw_plugins.engagement.qtable:QTablePolicy",
+            "agentfw_plugins.policies.qtable:QTablePolicy",
             "Follows a table of what each choice is worth in each state",
-            settings="agentfw_plugins.engagement.qtable:QTableSettings",
+            settings="agentfw_plugins.policies.qtable:QTableSettings",
         ),
         Component(
             "patrol",
-            "agentfw_plugins.engagement.controllers:PatrolController",
+            "agentfw_plugins.worlds.patrol.rule_policy:PatrolController",
             "Responds to a patrol's alarms by a hand-written rule",
-            settings="agentfw_plugins.engagement.controllers:ControllerSettings",
+            settings="agentfw_plugins.worlds.patrol.rule_policy:ControllerSettings",
         ),
         Component(
             "kitchen",
-            "agentfw_plugins.environments.kitchen.controller:KitchenController",
+            "agentfw_plugins.worlds.kitchen.rule_policy:KitchenController",
             "Keeps the kitchen by a simple rule, written in the words of a model",
-            settings="agentfw_plugins.environments.kitchen.controller:KitchenControllerSettings",
+            settings="agentfw_plugins.worlds.kitchen.rule_policy:KitchenControllerSettings",
         ),
         Component(
             "teacher",
-            "agentfw_plugins.calendar.teacher:TeacherPolicy",
+            "agentfw_plugins.worlds.calendar.teacher_policy:TeacherPolicy",
             "Keeps a calendar's user in the StrategyHub, thinking aloud; no model",
-            settings="agentfw_plugins.calendar.teacher:TeacherSettings",
+            settings="agentfw_plugins.worlds.calendar.teacher_policy:TeacherSettings",
         ),
         Component(
             "tiny",
@@ -189,33 +189,33 @@ def agentfw_reward_models() -> list[Component]:
         ),
         Component(
             "correct",
-            "agentfw_plugins.rewards.budget:Correct",
+            "agentfw_plugins.worlds.budget.rewards:Correct",
             "Whether problems were solved, in time or not",
         ),
         Component(
             "calendar_format",
-            "agentfw_plugins.rewards.calendar:CalendarFormat",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarFormat",
             "Whether each conflict got a valid decision and a whole ranking",
         ),
         Component(
             "calendar_decision",
-            "agentfw_plugins.rewards.calendar:CalendarDecision",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarDecision",
             "Whether the event was kept that the user keeps",
         ),
         Component(
             "calendar_ranking",
-            "agentfw_plugins.rewards.calendar:CalendarRanking",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarRanking",
             "How far up the user's event was ranked",
         ),
         Component(
             "calendar_hub",
-            "agentfw_plugins.rewards.calendar:CalendarHub",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarHub",
             "Whether the memory was used for a conflict",
-            settings="agentfw_plugins.rewards.calendar:CalendarHubSettings",
+            settings="agentfw_plugins.worlds.calendar.rewards:CalendarHubSettings",
         ),
         Component(
             "calendar_thought",
-            "agentfw_plugins.rewards.calendar_thought:CalendarThought",
+            "agentfw_plugins.worlds.calendar.thought_reward:CalendarThought",
             "Which share of what was thought aloud follows from what was read",
         ),
         Component(
@@ -323,9 +323,9 @@ def agentfw_learners() -> list[Component]:
         ),
         Component(
             "tabular",
-            "agentfw_plugins.engagement.qtable:TabularLearner",
+            "agentfw_plugins.learners.tabular:TabularLearner",
             "Q-learning of a table from what is on record; no torch",
-            settings="agentfw_plugins.engagement.qtable:TabularSettings",
+            settings="agentfw_plugins.learners.tabular:TabularSettings",
         ),
     ]
 
@@ -370,25 +370,28 @@ _STYLES = {
 
 @hookimpl
 def agentfw_specs() -> list[NamedSpec]:
-    specs = Path(__file__).parent / "specs"
+    here = Path(__file__).parent
+    specs, worlds = here / "specs", here / "worlds"
     tiny = "A year of calendar conflicts for each of six users; the small language model decides, with its StrategyHub"
     year = "A year of calendar conflicts for each of ten users; the linear learner decides"
     return [
-        NamedSpec("default", str(specs / "calendar_tiny.toml"), tiny),
-        NamedSpec("calendar-tiny", str(specs / "calendar_tiny.toml"), tiny),
-        NamedSpec("calendar", str(specs / "calendar.toml"), year),
+        NamedSpec("default", str(worlds / "calendar/specs/calendar-tiny.toml"), tiny),
+        NamedSpec("calendar-tiny", str(worlds / "calendar/specs/calendar-tiny.toml"), tiny),
+        NamedSpec("calendar", str(worlds / "calendar/specs/calendar.toml"), year),
         *(
-            NamedSpec(f"calendar-{name}", str(specs / f"calendar-{name}.toml"), words)
+            NamedSpec(f"calendar-{name}", str(worlds / f"calendar/specs/calendar-{name}.toml"), words)
             for name, words in _STYLES.items()
         ),
-        NamedSpec("gymnasium", str(specs / "gymnasium.toml"), "CartPole, by chance"),
-        NamedSpec("kitchen", str(specs / "kitchen.toml"), "Tutoring with cooking, by a simple rule"),
+        NamedSpec("gymnasium", str(worlds / "gymnasium/specs/gymnasium.toml"), "CartPole, by chance"),
+        NamedSpec("kitchen", str(worlds / "kitchen/specs/kitchen.toml"), "Tutoring with cooking, by a simple rule"),
         NamedSpec("any", str(specs / "any.toml"), "Any other environment, by its own demonstration"),
         NamedSpec(
             "train-calendar",
-            str(specs / "train_calendar.toml"),
+            str(worlds / "calendar/specs/train-calendar.toml"),
             "agentfw train calendar: a small model that learns from every second feedback learns better",
         ),
-        NamedSpec("train-budget", str(specs / "train_budget.toml"), "agentfw train budget: to be right in time"),
-        NamedSpec("train-any", str(specs / "train_any.toml"), "agentfw train: the small model, by GRPO on an adapter"),
+        NamedSpec(
+            "train-budget", str(worlds / "budget/specs/train-budget.toml"), "agentfw train budget: to be right in time"
+        ),
+        NamedSpec("train-any", str(specs / "train-any.toml"), "agentfw train: the small model, by GRPO on an adapter"),
     ]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.statistics import Interval
-from agentfw_plugins.environments.kitchen.table import KitchenTable, measure_kitchen
+from agentfw_plugins.worlds.kitchen.table import KitchenTable, measure_kitchen
 
 STRUCTURES = {"one": 40, "multi": 12}
 """Kitchens a cell: 16 cells with one dish, 54 with several."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentfw.report import Canvas
     from agentfw.statistics import Interval
 
-    from .table import Table
+    from ..policies.value_table import Table
 
 __all__ = ["engagement"]
 

@@ -16,11 +16,11 @@ from agentfw.episode import Episode, Intervention
 from agentfw.report import Canvas, Series, line_chart
 from agentfw.runs.workers import in_processes, usual_processes
 from agentfw.statistics import Interval, bootstrap
-from agentfw_plugins.environments.deliberation import Deliberation, DeliberationSettings
+from agentfw_plugins.worlds.deliberation.environment import Deliberation, DeliberationSettings
 
-from .qtable import QTablePolicy
-from .table import Table
-from .training import play, train
+from ..learners.table_training import play, train
+from ..policies.qtable import QTablePolicy
+from ..policies.value_table import Table
 
 __all__ = ["FIGURES", "DeliberationRow", "DeliberationTable", "measure_deliberation"]
 

@@ -17,12 +17,12 @@ from agentfw.policy import Policy
 from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.runs.workers import in_processes, usual_processes
 from agentfw.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
-from agentfw_plugins.environments.patrol import Patrol, PatrolSettings
+from agentfw_plugins.worlds.patrol.environment import Patrol, PatrolSettings
 
-from .controllers import ControllerSettings, PatrolController
-from .qtable import QTablePolicy
-from .table import Table
-from .training import play, train
+from ..learners.table_training import play, train
+from ..policies.qtable import QTablePolicy
+from ..policies.value_table import Table
+from ..worlds.patrol.rule_policy import ControllerSettings, PatrolController
 
 __all__ = ["CONTROLLERS", "PatrolRow", "PatrolTable", "measure_patrol"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from agentfw_plugins.engagement.command import engagement
-from agentfw_plugins.engagement.qtable import QTablePolicy, QTableSettings
-from agentfw_plugins.engagement.training import play
-from agentfw_plugins.environments.deliberation import Deliberation
+from agentfw_plugins.learners.table_training import play
+from agentfw_plugins.policies.qtable import QTablePolicy, QTableSettings
+from agentfw_plugins.worlds.deliberation.environment import Deliberation
 
 SMALL = ("--training", "300", "--episodes", "40", "--jobs", "1")
 

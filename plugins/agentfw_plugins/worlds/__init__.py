@@ -1,0 +1,1 @@
+"""Worlds: one folder each, with everything that belongs to that world alone."""
