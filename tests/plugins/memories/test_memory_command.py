@@ -113,11 +113,11 @@ def test_a_line_that_is_no_trajectory_is_told(memory: Memory, tmp_path: Path, li
 def test_forgetting_wants_a_yes(filled: Memory) -> None:
     refused = filled("forget", "ana")
     assert (refused.code, refused.out) == (2, "")
-    assert "say --yes" in refused.err
+    assert "agentfw memory forget ana --yes" in refused.err
     assert filled("forget", "ana", "--yes", "--json").json["skills"] == 1
     assert filled("recall", "--user", "ana", "slot", "--json").json[0]["skill"]["owner"] == "ben"
     assert "skills" in filled("forget", "ben", "--yes").out
-    assert "nothing of bem was here" in filled("forget", "bem", "--yes").err
+    assert "no data of bem was found" in filled("forget", "bem", "--yes").err
 
 
 def test_an_export_goes_into_another_store_and_comes_out_equal(filled: Memory, tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path, 
     assert filled("add", "--owner", "ana", "One more", "--tenant", "team-b").code == 0
     answer = filled(*words, "--tenant", "agentwf")
     assert answer.code == 2
-    assert 'skills.db holds nothing of tenant "agentwf"' in answer.err
-    assert "say --tenant agentfw; it holds agentfw, team-b" in answer.err
+    assert 'there is no tenant "agentwf" in skills.db' in answer.err
+    assert "pass --tenant agentfw; its tenants are agentfw, team-b" in answer.err
     assert SkillGraph.tenants(tmp_path / "skills.db") == ["agentfw", "team-b"]
 
 

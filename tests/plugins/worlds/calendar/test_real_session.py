@@ -223,7 +223,7 @@ def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
     ("words", "message"),
     [
         ((), "there is nobody to ask"),
-        (("--yes", "--answers", "x"), "don't go together"),
+        (("--yes", "--answers", "x"), "can't be combined"),
         (("--yes", "--output", "my.ics"), "never changed"),
         (("--yes", "--output", "nowhere/x.ics"), "there is no folder"),
         (("--yes", "--from", "9999-12-31"), "the calendar ends"),
@@ -340,7 +340,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions
     typed.until("kept Group meeting; declined Call with Acme")
     typed.until("2 of 2   Mon 30 November 2026")
     typed.says("\x04")
-    typed.until("there is more: run it again to go on")
+    typed.until("there is more: run the same command again to go on")
     assert "1 conflict: " in typed.seen
     assert typed.process.wait(30) == 0
 
@@ -373,7 +373,7 @@ def test_the_help_of_run_tells_of_it() -> None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     assert "calendar --ics" in shown("--help")
-    assert "Go through the conflicts of your own calendar." in shown("calendar", "--ics", "--help")
+    assert "Decide the conflicts of your own calendar." in shown("calendar", "--ics", "--help")
 
 
 def test_a_persons_calendar_keeps_the_promises_of_an_environment(tmp_path: Path, ics_file: IcsFile) -> None:
