@@ -88,7 +88,7 @@ class Table:
 
     @classmethod
     def load(cls, path: Path) -> Table:
-        fix = "give a file that `agentfw engagement` or the `tabular` learner wrote"
+        fix = "pass a table that the learner `tabular` or Table.save wrote"
         try:
             return cls.from_record(json.loads(path.read_text("utf-8")))
         except OSError as error:

@@ -24,7 +24,8 @@ from agentfw.seeds import Seeds
 from .event_attributes import LETTERS, Event
 from .organisation import Organisation
 from .regular_year import Series, make_year
-from .rounds import ROUNDS, Difficulty, Round, RoundMaker
+from .round_maker import RoundMaker
+from .rounds import ROUNDS, Difficulty, Round
 from .schema import Schema, load_folder, shipped_schemas
 from .users import Temper, User, make_user
 

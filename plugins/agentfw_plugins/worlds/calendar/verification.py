@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .event_attributes import CHOICES, LETTERS, Event, event_line, parse_line, tags_of
-
-if TYPE_CHECKING:
-    from .rounds import Round
-    from .schema import Meeting
-    from .users import User
+from .rounds import Round
+from .schema import Meeting
+from .users import User
 
 __all__ = ["POINTS", "Problem", "verify"]
 
