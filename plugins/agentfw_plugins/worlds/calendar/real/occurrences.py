@@ -15,7 +15,7 @@ from typing import Any
 
 from .ics_events import Entry, Unreadable
 from .ics_lines import Problem
-from .recurrence_rules import Budget, Rule, RuleRefused
+from .recurrence_rules import Budget, RuleRefused, rule_times
 
 __all__ = ["Occurrence", "occurrences"]
 
@@ -123,7 +123,7 @@ def _unfolded(
     """The local times of one rule from `first` to `last`."""
     end = min([last, *(_until(value, zone) for value in given.get("UNTIL", ()))])
     if end >= local:
-        yield from Rule.read(given, local).times(first, end, budget)
+        yield from rule_times(given, local, first, end, budget)
 
 
 def _until(value: Any, zone: tzinfo) -> datetime:
