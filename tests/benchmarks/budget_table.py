@@ -30,7 +30,7 @@ from agentfw.statistics import Interval, bootstrap, bootstrap_ratio, paired_diff
 from agentfw.training.folder import TrainingFolder
 from agentfw.training.spec import parse_train_spec
 from agentfw.training.training import Training
-from agentfw_plugins.environments.budget import BudgetSettings
+from agentfw_plugins.worlds.budget.environment import BudgetSettings
 
 BASE = "tiny-sums"
 VARIANTS = {"budgeted": ("utility", 1), "correct, short cap": ("correct", 1), "correct, long cap": ("correct", 2)}
