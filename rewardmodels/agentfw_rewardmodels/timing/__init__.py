@@ -30,6 +30,7 @@ from agentfw_rewardmodels.timing.matching import agreements, same_value
 from agentfw_rewardmodels.timing.metrics import Rewards, TurnScores, rewards, score_turn
 from agentfw_rewardmodels.timing.questions import asked_missing, information_consistency
 from agentfw_rewardmodels.timing.ranking import Figures, Rank, Ranking, difference, rank
+from agentfw_rewardmodels.timing.rating import Rating, mean_rating, rating_question, read_rating
 from agentfw_rewardmodels.timing.reading import Answer, read_answer, read_value
 from agentfw_rewardmodels.timing.rule_annotator import annotate
 from agentfw_rewardmodels.timing.run_agreement import MetricAgreement, RunAgreement, run_agreement
@@ -56,6 +57,7 @@ __all__ = [
     "Parameter",
     "Rank",
     "Ranking",
+    "Rating",
     "ReadyActions",
     "Report",
     "Rewards",
@@ -77,12 +79,15 @@ __all__ = [
     "early_ready",
     "information_consistency",
     "load_domain",
+    "mean_rating",
     "over_seeds",
     "rank",
+    "rating_question",
     "read_annotations",
     "read_answer",
     "read_dialogues",
     "read_predictions",
+    "read_rating",
     "read_value",
     "rewards",
     "run_agreement",

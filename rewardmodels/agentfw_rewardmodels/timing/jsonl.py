@@ -18,6 +18,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,7 +88,8 @@ def write_rows(path: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]]) 
             f"{path} can't be written: {error}", fix="free some space, or choose another path"
         ) from error
     finally:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
 
 
 def _read(path: str | os.PathLike[str], read: Callable[[Mapping[str, Any]], _T]) -> Iterator[_T]:

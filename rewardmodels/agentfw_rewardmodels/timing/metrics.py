@@ -17,10 +17,12 @@ predictions, as printed; `ftr_of="all"` divides by all predictions. Equations 6 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from agentfw_rewardmodels.errors import BadInputError
 from agentfw_rewardmodels.timing.actions import Opportunity, check_turn
 from agentfw_rewardmodels.timing.matching import Canonical, agreements
 from agentfw_rewardmodels.timing.windows import Windows
@@ -138,6 +140,8 @@ def rewards(scores: TurnScores, *, silence: float = 1.0) -> Rewards:
     The paper doesn't define the metrics without predictions. Silence where an action is expected agrees by 0, as do
     predictions where nothing is expected. Without a ready prediction there is nothing to gain or lose by timing.
     """
+    if not (math.isfinite(silence) and silence >= 0):
+        raise BadInputError(f"silence is {silence}", fix="use a finite number of zero or more")
     if scores.silent:
         value = 0.0 if scores.expected else silence
         return Rewards(value, value, 0.0, 0.0)

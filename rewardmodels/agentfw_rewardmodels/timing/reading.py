@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from agentfw_rewardmodels.json_in_text import json_values, without_thought
 from agentfw_rewardmodels.timing.actions import STATUSES, Input, Level, Opportunity, is_level, is_status
@@ -250,8 +251,8 @@ def _read_lines(text: str, catalog: Catalog | None) -> Answer:
 
 def _line_inputs(text: str) -> Iterator[Input]:
     found = list(_INPUT.finditer(text))
-    ends = [one.start() for one in found[1:]] + [len(text)]
-    for one, end in zip(found, ends, strict=True):
+    for one, following in zip_longest(found, found[1:]):
+        end = following.start() if following else len(text)
         value = text[one.end() : end].strip().strip("\"'")[:_LONGEST_TEXT]
         known = value not in ("", "?")
         yield Input(one[1], known, value if known else None)

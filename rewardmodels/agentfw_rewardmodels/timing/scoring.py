@@ -103,7 +103,13 @@ def score(
     With a catalog, spellings of a value count as the same, and AD is computed from its workflows. With an encoder, IC
     is computed for turns that have questions.
     """
-    references = {one.dialogue: one for one in annotations}
+    references: dict[str, Annotation] = {}
+    for annotation in annotations:
+        if annotation.dialogue in references:
+            raise BadInputError(
+                f'there are two annotations of dialogue "{annotation.dialogue}"', fix="leave out one of them"
+            )
+        references[annotation.dialogue] = annotation
     by_dialogue: dict[str, dict[int, TurnOpportunities]] = {}
     for prediction in predictions:
         _check(prediction, references, by_dialogue.setdefault(prediction.dialogue, {}))
