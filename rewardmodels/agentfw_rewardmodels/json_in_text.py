@@ -1,7 +1,9 @@
 """JSON values in the text that a language model wrote: after a thought, in a fence, with small mistakes.
 
->>> list(json_values('Here you are: {"opportunities": [],}'))
-[({'opportunities': []}, True)]
+The last value of a text comes first, because what a model says last is what it has come to.
+
+    >>> list(json_values('Here you are: {"opportunities": [],}'))
+    [({'opportunities': []}, True)]
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ _LONGEST = 100_000
 """Characters of an answer that are read."""
 _ATTEMPTS = 200
 """Places at which a value may begin before the text counts as holding none."""
-_MENDINGS = 8
-"""Places at which mending is tried."""
+_REPAIRS = 8
+"""Places at which repairing is tried."""
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.S)
 _TYPOGRAPHY = str.maketrans("“”„‟″", '"' * 5)
 _COMMA = re.compile(r",(?=\s*[\]}])")
@@ -30,15 +32,15 @@ def without_thought(text: str) -> str:
 
 
 def json_values(text: str) -> Iterator[tuple[object, bool]]:
-    """The objects and lists in a text, the last one first, and whether they had to be mended.
+    """The objects and lists in a text, the last one first, and whether they had to be repaired.
 
-    What a model says last is what it has come to. Values inside of others are not repeated.
+    Values inside of others are not repeated.
     """
     return reversed(list(_values(without_thought(text))))
 
 
 def _values(text: str) -> Iterator[tuple[object, bool]]:
-    position, mendings, mended = 0, 0, False
+    position, repairs, repaired = 0, 0, False
     for _ in range(_ATTEMPTS):
         starts = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
         if not starts:
@@ -48,19 +50,19 @@ def _values(text: str) -> Iterator[tuple[object, bool]]:
         except RecursionError:
             return
         except ValueError:
-            # Mended before looking further in, or a part of a damaged answer would pass for the answer.
-            candidate = _mended(text[min(starts) :]) if mendings < _MENDINGS else ""
-            mendings += 1
+            # Repaired before looking further in, or a part of a damaged answer would pass for the answer.
+            candidate = _repaired(text[min(starts) :]) if repairs < _REPAIRS else ""
+            repairs += 1
             try:
                 value, position = _decode(candidate)
             except (ValueError, RecursionError):
                 position = min(starts) + 1
                 continue
-            text, mended = candidate, True
-        yield value, mended
+            text, repaired = candidate, True
+        yield value, repaired
 
 
-def _mended(text: str) -> str:
+def _repaired(text: str) -> str:
     """The text with straight quotes, without commas before a closing bracket, and with open brackets closed."""
     text, closing, quoted, escaped = text.translate(_TYPOGRAPHY), list[str](), False, False
     for letter in text:

@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         (f"a catalog of {catalog['actions']} actions and {catalog['workflows']} workflows", catalog),
     ):
         low, median, high = (facts[name] for name in ("min", "median", "max"))
-        print(f"{what}: {median:.2f} CPU seconds (median of {options.repeats}; {low:.2f} to {high:.2f})")
+        print(f"{what}: {median:.3f} CPU seconds (median of {options.repeats}; {low:.3f} to {high:.3f})")
     return result
 
 

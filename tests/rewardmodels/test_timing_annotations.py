@@ -221,15 +221,18 @@ def test_dialogues_without_triggers_are_kept_and_counted_apart() -> None:
     assert (nothing.margins[0].share, nothing.margins[0].mean, nothing.margins[0].above()) == (None, None, None)
 
 
-names = st.text(min_size=1, max_size=6).filter(lambda text: text == text.strip() != "")
+names = st.sampled_from(["name", "value", "provided"]) | st.text(min_size=1, max_size=6).filter(
+    lambda text: text == text.strip() != ""
+)
 inputs = st.lists(
-    st.builds(lambda name, value: Input(name, value is not None, value), names, st.none() | names), max_size=3
+    st.builds(lambda name, value: Input(name, value is not None, value), names, st.none() | st.text(max_size=3)),
+    max_size=3,
 )
 opportunities = st.builds(
     Opportunity,
     names,
     st.sampled_from(STATUSES),
-    inputs.map(lambda all: tuple({one.name: one for one in all if one.value != "?"}.values())),
+    inputs.map(lambda all: tuple({one.name: one for one in all}.values())),
     maturity=st.sampled_from(["low", "medium", "high"]),
     description=st.text(max_size=5),
 )

@@ -195,7 +195,7 @@ ONE = "actions: {a: {}}\n"
             'did you mean "parameters"?',
         ),
         ("name: x\n" + ONE + "workflows: {w: [a, b]}\n", 'workflow "w" has the action "b"', "define the action"),
-        ("name: x\nactions: {a: {}, a: {}}\n", 'the key "a" stands there twice', "rename or remove"),
+        ("name: x\nactions: {a: {}, a: {}}\n", 'the key "a" appears twice', "rename or remove"),
         ("name: x\nactions: {a: {parameters: [day]}}\n", 'actions.a.parameters: there is no slot "day"', "slots.day"),
         ("name: x\nactions: {a: {required: [day]}}\n", 'actions.a.required: "day" is not a parameter', ""),
         ("name: x\nactions: {a: {aliases: [b]}, b: {}}\n", 'more than one action or alias "b"', "rename or remove"),
@@ -243,7 +243,7 @@ def test_what_is_wrong_with_a_domain_is_said_with_its_file_and_key(
         (
             "name: x\nsources: [{reader: ontology, file: one.json}]\n",
             {"one": '{"actions": {"g": {"a": [], "a": []}}}'},
-            'one.json: the key "a" stands there twice',
+            'one.json: the key "a" appears twice',
         ),
         (
             "name: x\nsources: [{reader: mcp, file: one.json}]\n",

@@ -74,7 +74,7 @@ def test_an_opportunity_is_read_in_every_form(text: str) -> None:
     answer = read_answer(text, CATALOG)
 
     assert answer.failures == ()
-    assert not answer.mended
+    assert not answer.repaired
     (found,) = answer.opportunities
     assert found.inputs == ACCOUNT.inputs
     assert (found.name, found.status, found.required) == (ACCOUNT.name, ACCOUNT.status, ACCOUNT.required)
@@ -92,11 +92,11 @@ def test_an_opportunity_is_read_in_every_form(text: str) -> None:
         "[" + json.dumps(ROW) + ",\n ]",
     ],
 )
-def test_small_damage_is_mended(text: str) -> None:
+def test_small_damage_is_repaired(text: str) -> None:
     answer = read_answer(text, CATALOG)
 
     assert answer.opportunities == (ACCOUNT,)
-    assert answer.mended
+    assert answer.repaired
 
 
 def test_a_value_with_angle_brackets_is_a_value() -> None:
@@ -148,6 +148,18 @@ def test_what_is_wrong_is_said_in_words() -> None:
     assert answer.unknown_names == ("dance",)
 
 
+def test_an_input_may_be_called_name() -> None:
+    mapping = read_value([{"name": "a", "status": "pending", "inputs": {"name": "Joyce Wu", "day": "friday"}}])
+    alone = read_value([{"name": "a", "status": "pending", "inputs": {"name": "Joyce Wu"}}])
+    single = read_value([{"name": "a", "status": "pending", "inputs": {"name": "day", "value": "friday"}}])
+
+    assert [[(one.name, one.value) for one in each.opportunities[0].required] for each in (mapping, alone, single)] == [
+        [("name", "Joyce Wu"), ("day", "friday")],
+        [("name", "Joyce Wu")],
+        [("day", "friday")],
+    ]
+
+
 def test_of_an_input_that_is_listed_twice_the_first_counts() -> None:
     answer = read_answer("send-link pending email=a@b.c email=d@e.f")
 
@@ -189,7 +201,7 @@ PIECES = [
 def test_no_text_raises_anything(text: str) -> None:
     answer = read_answer(text, CATALOG)
 
-    assert answer.opportunities or answer.questions or answer.failures or answer == Answer(mended=answer.mended)
+    assert answer.opportunities or answer.questions or answer.failures or answer == Answer(repaired=answer.repaired)
 
 
 KEYS = ("name", "status", "inputs", "opportunities", "required", "arguments", "action_opportunity", "value", "provided")
@@ -239,6 +251,15 @@ def test_a_damaged_answer_is_a_prediction_or_a_failure_in_words() -> None:
     answers = [read_answer(text, CATALOG) for text in texts]
 
     assert all(answer.opportunities or answer.failures for answer in answers)
-    # Brackets and commas at most places can be mended.
+    # Brackets and commas at most places can be repaired.
     assert sum(answer.opportunities == (ACCOUNT,) for answer in answers) >= 50
     assert sum(bool(answer.failures) for answer in answers) >= 50
+
+
+def test_inputs_that_cannot_be_read_are_failures() -> None:
+    rows = [{"name": "a", "status": "pending", "inputs": inputs} for inputs in ([{"value": "1"}], [3], "page", None)]
+
+    answer = read_value(rows)
+
+    assert answer.failures == ("an input has no name", "an input has no name")
+    assert [[one.name for one in each.required] for each in answer.opportunities] == [[], [], ["page"], []]

@@ -105,7 +105,7 @@ class DomainSection(Definitions):
 
 
 def read_domain_file(path: Path) -> tuple[DomainSection, Definitions]:
-    """The file itself, and the definitions of its sources with its own on top."""
+    """The file itself, and the definitions of its sources, overridden by its own."""
     file = _validated(DomainSection, _load(path), path)
     merged: dict[str, dict[str, dict[str, Any]]] = {"slots": {}, "actions": {}, "workflows": {}}
     for source in file.sources:
@@ -151,7 +151,7 @@ def _validated(section: type[_Model], data: Any, path: Path) -> _Model:
 
 
 def _load(path: Path) -> Any:
-    """The content of a JSON or YAML file. A key that stands twice in one object is an error, not an override."""
+    """The content of a JSON or YAML file. A repeated key in an object is an error, not an override."""
     try:
         text = path.read_text("utf-8-sig")
         with in_file(path):
@@ -168,7 +168,7 @@ def _load(path: Path) -> Any:
 
 @contextmanager
 def in_file(path: Path) -> Iterator[None]:
-    """Errors of the block name the file."""
+    """Add the name of the file to errors in the block."""
     try:
         yield
     except BadInputError as error:
@@ -188,4 +188,4 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 
 def _refuse_repeated(keys: list[str]) -> None:
     if repeated := [key for key, count in Counter(keys).items() if count > 1]:
-        raise BadInputError(f'the key "{repeated[0]}" stands there twice', fix="rename or remove one of them")
+        raise BadInputError(f'the key "{repeated[0]}" appears twice', fix="rename or remove one of them")

@@ -6,8 +6,9 @@
 | annotations | `{"dialogue": "d1", "length": 20, "turns": [{"turn": 4, "opportunities": [...]}, ...]}` |
 | dialogues | `{"id": "d1", "turns": [{"speaker": "customer", "text": "..."}, ...], "triggers": [...]}` |
 
-Opportunities have the keys `name` and `status`, and `required` and `optional` inputs, each a mapping from name to value
-(null if it is not known yet). Turns may have `questions` as well. An error names the file and the line.
+Opportunities have the keys `name` and `status`, and `required` and `optional` inputs: a mapping from name to value
+(null if it is not known yet), or a list of objects with `name`, `provided` and `value`, which is what is written here.
+Turns may have `questions` as well. An error names the file and the line.
 """
 
 from __future__ import annotations
@@ -157,13 +158,14 @@ def _opportunity(one: Opportunity) -> dict[str, Any]:
     return {
         "name": one.name,
         "status": one.status,
-        "required": {each.name: _input(each) for each in one.required},
-        "optional": {each.name: _input(each) for each in one.optional},
+        "required": [_input(each) for each in one.required],
+        "optional": [_input(each) for each in one.optional],
         "maturity": one.maturity,
         "confidence": one.confidence,
         "description": one.description,
     }
 
 
-def _input(one: Input) -> object:
-    return one.value if one.value is not None or not one.provided else {"provided": True}
+def _input(one: Input) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": one.name, "provided": one.provided}
+    return row if one.value is None else {**row, "value": one.value}

@@ -31,7 +31,6 @@ __all__ = ["MOST_OPPORTUNITIES", "Answer", "read_answer", "read_value"]
 MOST_OPPORTUNITIES = 64
 """Opportunities of one answer that are read."""
 _MOST_FAILURES = 20
-_LONGEST_TEXT = 2_000
 _LISTS = ("opportunities", "proactive_action_opportunities", "proactive_annotations")
 _QUESTIONS = ("questions", "raised_questions")
 _STATUS = ("status", "action_trigger_status")
@@ -57,17 +56,17 @@ class Answer:
     """Names of predicted actions that the catalog doesn't have."""
     left_out: int = 0
     """Opportunities beyond the maximum of 64."""
-    mended: bool = False
-    """Whether quotes, commas or brackets had to be put right."""
+    repaired: bool = False
+    """Whether quotes, commas or brackets had to be repaired."""
 
 
 def read_answer(text: str, catalog: Catalog | None = None) -> Answer:
     """The opportunities and questions in a model's answer. Names are resolved through the catalog if there is one."""
     part = _ACTION_PART.match(without_thought(text))
     readable = part[1] if part else without_thought(text)
-    for value, mended in json_values(readable):
+    for value, repaired in json_values(readable):
         if (found := _sections(value)) is not None:
-            return _Reader(catalog, mended).answer(*found)
+            return _Reader(catalog, repaired).answer(*found)
     return _read_lines(readable, catalog)
 
 
@@ -93,6 +92,11 @@ def _sections(value: object) -> tuple[list[object], list[object]] | None:
     return _as_list(rows), _as_list(questions)
 
 
+def _is_input(row: Mapping[str, object]) -> bool:
+    """Whether this is one input, and not a mapping from names to values."""
+    return "input_name" in row or ("name" in row and not row.keys().isdisjoint({"provided", "value"}))
+
+
 def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
@@ -104,14 +108,14 @@ def _first(row: Mapping[str, object], keys: tuple[str, ...]) -> object:
 class _Reader:
     """Collects the opportunities of one answer with what is wrong with them."""
 
-    def __init__(self, catalog: Catalog | None, mended: bool = False) -> None:
-        self.catalog, self.mended = catalog, mended
+    def __init__(self, catalog: Catalog | None, repaired: bool = False) -> None:
+        self.catalog, self.repaired = catalog, repaired
         self.opportunities, self.failures, self.unknown = list[Opportunity](), list[str](), list[str]()
 
     def answer(self, rows: list[object], questions: list[object]) -> Answer:
         for row in rows[:MOST_OPPORTUNITIES]:
             self.add(row)
-        texts = tuple(one.strip()[:_LONGEST_TEXT] for one in questions if isinstance(one, str) and one.strip())
+        texts = tuple(one.strip() for one in questions if isinstance(one, str) and one.strip())
         return self.finished(texts, len(rows) - MOST_OPPORTUNITIES)
 
     def finished(self, questions: tuple[str, ...], left_out: int) -> Answer:
@@ -119,11 +123,11 @@ class _Reader:
             self.failures.append(f"only the first {MOST_OPPORTUNITIES} opportunities are read")
         return Answer(
             tuple(self.opportunities),
-            questions[:MOST_OPPORTUNITIES],
+            questions,
             tuple(self.failures[:_MOST_FAILURES]),
             tuple(self.unknown),
             max(0, left_out),
-            self.mended,
+            self.repaired,
         )
 
     def add(self, row: object) -> None:
@@ -139,7 +143,7 @@ class _Reader:
                 "required": inputs if inputs is not None else row.get("required"),
                 "optional": row.get("optional"),
             }
-        required, optional = (list(_inputs(inputs.get(kind))) for kind in ("required", "optional"))
+        required, optional = (list(self.inputs(inputs.get(kind))) for kind in ("required", "optional"))
         self.add_opportunity(
             row.get("name"),
             _first(row, _STATUS),
@@ -164,7 +168,7 @@ class _Reader:
         if not isinstance(name, str) or not name.strip():
             self.failures.append("an opportunity has no name")
             return
-        name = name.strip()[:_LONGEST_TEXT]
+        name = name.strip()
         written = re.sub(r"[\s-]+", "_", _text(status).strip()).casefold()
         if not is_status(written):
             self.failures.append(f"{_quoted(status)} is not a status; use one of {', '.join(STATUSES)}")
@@ -190,6 +194,23 @@ class _Reader:
             )
         )
 
+    def inputs(self, value: object) -> Iterator[Input]:
+        """The inputs in a mapping from name to value, or in a list of objects. What isn't known is null, "" or "?"."""
+        if isinstance(value, dict) and not _is_input(value):
+            value = [
+                {**(row if isinstance(row, dict) else {"value": row}), "name": name} for name, row in value.items()
+            ]
+        for row in _as_list(value):
+            name = _first(row, _NAME) if isinstance(row, dict) else row
+            if not isinstance(name, str) or not name.strip():
+                self.failures.append("an input has no name")
+                continue
+            facts = row if isinstance(row, dict) else {}
+            raw = facts.get("value")
+            provided = facts.get("provided", raw not in (None, "", "?"))
+            provided = provided.strip().casefold() in ("true", "yes") if isinstance(provided, str) else bool(provided)
+            yield Input(name.strip(), provided, _text(raw) if provided and raw is not None else None)
+
     def sorted_by(self, action: Action, inputs: list[Input]) -> tuple[list[Input], list[Input]]:
         """The inputs as required and optional ones, as the catalog has it. Unknown ones are left out."""
         required, optional = list[Input](), list[Input]()
@@ -202,29 +223,6 @@ class _Reader:
         return required, optional
 
 
-def _inputs(value: object) -> Iterator[Input]:
-    """The inputs in a list of objects or in a mapping from name to value; null, "" and "?" are not known yet."""
-    if isinstance(value, dict):
-        if (name := _first(value, _NAME)) is not None and not value.keys() - {*_NAME, "provided", "value"}:
-            value = [value]
-        else:
-            rows = value.items()
-            value = [
-                {**row, "name": name} if isinstance(row, dict) else {"name": name, "value": row} for name, row in rows
-            ]
-    if not isinstance(value, list):
-        return
-    for row in value[:MOST_OPPORTUNITIES]:
-        row = {"name": row} if isinstance(row, str) else row
-        name = _first(row, _NAME) if isinstance(row, dict) else None
-        if not isinstance(row, dict) or not isinstance(name, str) or not name.strip():
-            continue
-        known = row.get("value") not in (None, "", "?")
-        provided = row.get("provided", known)
-        provided = provided.strip().casefold() in ("true", "yes") if isinstance(provided, str) else bool(provided)
-        yield Input(name.strip()[:_LONGEST_TEXT], provided, _text(row["value"]) if provided and known else None)
-
-
 def _read_lines(text: str, catalog: Catalog | None) -> Answer:
     reader, questions, rows = _Reader(catalog), list[str](), 0
     lines = [line.strip().lstrip("-*•").strip().strip("`").strip() for line in text.splitlines()]
@@ -233,7 +231,7 @@ def _read_lines(text: str, catalog: Catalog | None) -> Answer:
         if line.casefold().rstrip(".") in _NOTHING:
             continue
         if question := _QUESTION.match(line):
-            questions.append(question[1][:_LONGEST_TEXT])
+            questions.append(question[1])
             continue
         rows += 1
         if rows > MOST_OPPORTUNITIES:
@@ -253,7 +251,7 @@ def _line_inputs(text: str) -> Iterator[Input]:
     found = list(_INPUT.finditer(text))
     for one, following in zip_longest(found, found[1:]):
         end = following.start() if following else len(text)
-        value = text[one.end() : end].strip().strip("\"'")[:_LONGEST_TEXT]
+        value = text[one.end() : end].strip().strip("\"'")
         known = value not in ("", "?")
         yield Input(one[1], known, value if known else None)
 
@@ -266,11 +264,11 @@ def _level(value: object) -> Level:
 def _text(value: object) -> str:
     """A JSON value as the text that it would have in a dialogue."""
     if isinstance(value, str):
-        return value[:_LONGEST_TEXT]
+        return value
     if isinstance(value, float) and value.is_integer() and math.isfinite(value):
         value = int(value)
     try:
-        return json.dumps(value, ensure_ascii=False)[:_LONGEST_TEXT]
+        return json.dumps(value, ensure_ascii=False)
     except RecursionError:
         return "..."
 

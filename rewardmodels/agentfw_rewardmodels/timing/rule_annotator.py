@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentfw_rewardmodels.errors import BadInputError
-from agentfw_rewardmodels.timing.actions import Input, Level, Opportunity, Status, TurnOpportunities
+from agentfw_rewardmodels.timing.actions import Input, Level, Opportunity, Status, TurnOpportunities, check_turn
 from agentfw_rewardmodels.timing.annotations import Annotation
 from agentfw_rewardmodels.timing.catalog import Action, Catalog, Parameter
 from agentfw_rewardmodels.timing.dialogues import Dialogue, Trigger, Turn
@@ -38,7 +38,7 @@ def annotate(dialogue: Dialogue, catalog: Catalog | None = None, *, recognisable
     With a catalog, optional inputs are listed as such, and other spellings of a value count as saying it.
     """
     texts = [f" {normalise(turn.text)} " if turn.speaker != "action" else "" for turn in dialogue.turns]
-    wish = recognisable or _first_wish(dialogue.turns)
+    wish = _first_wish(dialogue.turns) if recognisable is None else check_turn(recognisable)
     references: dict[int, list[Opportunity]] = {}
     gone: dict[str, int] = {}
     for trigger in sorted(dialogue.triggers, key=lambda one: one.turn):

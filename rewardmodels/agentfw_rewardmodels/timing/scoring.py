@@ -148,7 +148,6 @@ def summarise(turns: Mapping[tuple[str, int], TurnScores], *, seed: int = 0) -> 
     dialogues: dict[str, list[TurnScores]] = {}
     for (dialogue, _), scores in turns.items():
         dialogues.setdefault(dialogue, []).append(scores)
-
     rows = [[_mean([getattr(one, name) for one in scores]) for name in _SHARES] for scores in dialogues.values()]
     return Report(_estimates(_SHARES, rows, seed), _ready([one.ready for one in turns.values()]), turns)
 
