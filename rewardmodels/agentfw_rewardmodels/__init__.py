@@ -8,8 +8,8 @@ The one rule: nothing here imports agentfw, and torch only inside the functions 
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
 
-Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_rewardmodels.timing` has the
-metrics of proactive agents.
+Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_rewardmodels.timing` has
+the metrics of proactive agents.
 """
 
 from agentfw_rewardmodels.errors import (
