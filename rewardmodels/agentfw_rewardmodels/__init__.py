@@ -7,6 +7,9 @@ The one rule: nothing here imports agentfw, and torch only inside the functions 
     model = PreferenceModel.fit("likes.csv", items="places.csv", profiles="people.csv")
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
+
+Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_rewardmodels.timing` has
+the metrics of proactive agents.
 """
 
 from agentfw_rewardmodels.errors import (
