@@ -21,7 +21,8 @@ from agentfw_memory.errors import (
     StoreRefusedError,
     UnknownSkillError,
 )
-from agentfw_memory.graph.evolution import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.extraction import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.records import (
     Edge,
     Hit,
@@ -34,7 +35,6 @@ from agentfw_memory.graph.records import (
     Stats,
     Why,
 )
-from agentfw_memory.graph.settings import GraphSettings
 from agentfw_memory.skill_graph import SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 

@@ -24,18 +24,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.checks import name_of, rows_of, skill_number, text_of
+from agentfw_memory.graph.editing import Keeper
 from agentfw_memory.graph.embedders import Embedder, open_embedder
-from agentfw_memory.graph.evolution import Extractor, Trajectory, extract
-from agentfw_memory.graph.exchange import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.index_file import remove_index
-from agentfw_memory.graph.keeping import Keeper
+from agentfw_memory.graph.extraction import Extractor, Trajectory, extract
+from agentfw_memory.graph.graph_settings import GraphSettings, Visibility
+from agentfw_memory.graph.import_export import export_jsonl, import_jsonl, to_networkx
 from agentfw_memory.graph.learning import Learner
 from agentfw_memory.graph.recall import Recaller, record_of
 from agentfw_memory.graph.records import Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats
-from agentfw_memory.graph.settings import GraphSettings, Visibility
-from agentfw_memory.graph.sqlite_store import SqliteStore
-from agentfw_memory.graph.store import Clock, Store
+from agentfw_memory.graph.stores.interface import Clock, Store
+from agentfw_memory.graph.stores.sqlite_store import SqliteStore
+from agentfw_memory.graph.validation import name_of, rows_of, skill_number, text_of
+from agentfw_memory.graph.vector_index_file import remove_index
 
 if TYPE_CHECKING:
     import networkx
@@ -96,7 +96,7 @@ class SkillGraph:
     def tenants(cls, where: str | Path) -> list[str]:
         """Whose graphs are at a place, so that a slip in a name can be told from a new one."""
         if _on_a_server(where):
-            from agentfw_memory.graph.postgres_store import PostgresStore
+            from agentfw_memory.graph.stores.postgres_store import PostgresStore
 
             return PostgresStore.tenants(str(where))
         return SqliteStore.tenants(where)
@@ -307,7 +307,7 @@ def open_store(where: str | Path, *, tenant: str, settings: GraphSettings, clock
     """The store at a place: a PostgreSQL server's address, or else a file."""
     name_of("tenant", tenant)
     if _on_a_server(where):
-        from agentfw_memory.graph.postgres_store import PostgresStore
+        from agentfw_memory.graph.stores.postgres_store import PostgresStore
 
         return PostgresStore.open(str(where), tenant=tenant, clock=clock)
     return SqliteStore.open(where, tenant=tenant, power_safe=settings.power_safe, clock=clock)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from agentfw_memory import BadInputError
-from agentfw_memory.graph.exchange import export_jsonl, import_jsonl
-from agentfw_memory.graph.postgres_store import PostgresStore
-from agentfw_memory.graph.sqlite_store import SqliteStore
-from agentfw_memory.graph.store import Change, EdgeRow, EmbedderRecord, SkillRow, Store, TrajectoryRow
+from agentfw_memory.graph.import_export import export_jsonl, import_jsonl
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, EmbedderRecord, SkillRow, Store, TrajectoryRow
+from agentfw_memory.graph.stores.postgres_store import PostgresStore
+from agentfw_memory.graph.stores.sqlite_store import SqliteStore
 
 MAKER = EmbedderRecord("hash:4", "1", 4)
 Open = Callable[..., Store]

@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.community_level import Level, same_names
 from agentfw_memory.graph.leiden import Method, Network, split, split_around
-from agentfw_memory.graph.level import Level, same_names
 
 __all__ = ["RESOLUTIONS", "Communities", "Refreshed"]
 

@@ -20,15 +20,14 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.errors import BadInputError
-
-from .checks import name_of, names_of, number, text_of
-from .contradiction import contradict
-from .evolution import Extractor, SkillDraft, Step, Trajectory, trim
-from .keeping import Keeper
-from .recall import Recaller
-from .records import Learned, NewSkill
-from .settings import GraphSettings
-from .store import Change, EdgeRow, Float32Array, Store, TrajectoryRow, number_of
+from agentfw_memory.graph.contradiction import contradict
+from agentfw_memory.graph.editing import Keeper
+from agentfw_memory.graph.extraction import Extractor, SkillDraft, Step, Trajectory, trim
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.records import Learned, NewSkill
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, Float32Array, Store, TrajectoryRow, number_of
+from agentfw_memory.graph.validation import name_of, names_of, number, text_of
 
 __all__ = ["Learner", "as_trajectory"]
 

@@ -23,12 +23,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .index import Integers, products
-from .membership import Membership
-from .settings import GraphSettings
-from .store import Float32Array
-from .view import View
-from .words import Words
+from agentfw_memory.graph.bm25 import Words
+from agentfw_memory.graph.community_membership import Membership
+from agentfw_memory.graph.graph_cache import View
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.stores.interface import Float32Array
+from agentfw_memory.graph.vector_index import Integers, products
 
 __all__ = ["Likeness", "Ranked", "VectorLikeness", "WordLikeness", "rank"]
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import contextlib
 
 from agentfw_memory.errors import StoreRefusedError
-
-from .checks import rows_of
-from .embedders import Embedder
-from .index import ListIndex, faiss_installed
-from .index_file import load_index, save_index
-from .membership import Membership
-from .ranking import Likeness, Ranked, VectorLikeness, WordLikeness, rank
-from .records import Hit, Skill, Why
-from .settings import GraphSettings
-from .shelves import SHELVES
-from .store import EmbedderRecord, Float32Array, Store
-from .view import View
-from .words import Words
+from agentfw_memory.graph.bm25 import Words
+from agentfw_memory.graph.community_membership import Membership
+from agentfw_memory.graph.embedders import Embedder
+from agentfw_memory.graph.graph_cache import View
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.ranking import Likeness, Ranked, VectorLikeness, WordLikeness, rank
+from agentfw_memory.graph.records import Hit, Skill, Why
+from agentfw_memory.graph.skill_index import SHELVES
+from agentfw_memory.graph.stores.interface import EmbedderRecord, Float32Array, Store
+from agentfw_memory.graph.validation import rows_of
+from agentfw_memory.graph.vector_index import ListIndex, faiss_installed
+from agentfw_memory.graph.vector_index_file import load_index, save_index
 
 __all__ = ["Recaller", "record_of"]
 

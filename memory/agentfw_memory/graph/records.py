@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .settings import Visibility
+from agentfw_memory.graph.graph_settings import Visibility
 
 __all__ = [
     "EDGE_ENDS",

@@ -251,7 +251,7 @@ def reembed(embedder: str, store: str, tenant: str, as_json: bool) -> None:
 @_on_a_store
 def view(out: Path, store: str, tenant: str, as_json: bool) -> None:
     """Write one HTML page of the whole graph, private skills included. It opens without network."""
-    from agentfw_memory.graph.page import graph_page
+    from agentfw_memory.graph.html_page import graph_page
 
     with _opened(store, tenant) as graph, _files(out):
         # Without a pass over the communities the page would have no colours.
@@ -271,7 +271,7 @@ def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
 
     HTTP wants a token: that of AGENTFW_MEMORY_TOKEN, or else one that is made and told on stderr.
     """
-    from agentfw_memory.graph.server import HOST, serve_http, serve_stdio
+    from agentfw_memory.graph.mcp_server import HOST, serve_http, serve_stdio
 
     with _opened(store, tenant, make=True, embedder=embedder) as graph:
         if port is None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentfw_rewardmodels.preference.newcomers import STRENGTHS, believed, expected
+from agentfw_rewardmodels.preference.cold_start import STRENGTHS, believed, expected
 
 
 def world(users: int, told: float, seed: int = 3) -> tuple[Any, Any, Any]:

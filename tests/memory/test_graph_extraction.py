@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.contradiction import contradict
-from agentfw_memory.graph.evolution import Step, Trajectory, Trim, extract, near_duplicates, trim
+from agentfw_memory.graph.extraction import Step, Trajectory, Trim, extract, near_duplicates, trim
 
 
 def trajectory(outcome: str = "", steps: tuple[Step, ...] = (), scenarios: tuple[str, ...] = ("refund",)) -> Trajectory:

@@ -25,8 +25,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
-from .settings import Visibility
+from agentfw_memory.graph.graph_settings import Visibility
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
 
 __all__ = [
     "BINDING",

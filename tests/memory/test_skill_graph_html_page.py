@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentfw_memory import NewSkill, SkillGraph
-from agentfw_memory.graph.page import AT_MOST, graph_page, layout
+from agentfw_memory.graph.html_page import AT_MOST, graph_page, layout
 
 networkx = pytest.importorskip("networkx")
 

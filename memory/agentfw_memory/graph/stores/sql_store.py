@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentfw_memory.errors import SkillGraphError, StorageError, StoreBusyError
-
-from .checks import name_of
-from .records import EDGE_ENDS
-from .sqlite_rows import digest, packed, unpacked
-from .store import Change, EmbedderRecord, Float32Array, Record
+from agentfw_memory.graph.records import EDGE_ENDS
+from agentfw_memory.graph.stores.interface import Change, EmbedderRecord, Float32Array, Record
+from agentfw_memory.graph.stores.sqlite_rows import digest, packed, unpacked
+from agentfw_memory.graph.validation import name_of
 
 __all__ = ["WholeTenant"]
 

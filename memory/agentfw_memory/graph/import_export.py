@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
-
-from .recall import Recaller
-from .store import Record, Store
+from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.stores.interface import Record, Store
 
 if TYPE_CHECKING:
     import networkx

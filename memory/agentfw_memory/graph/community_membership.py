@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.errors import BadInputError
-
-from .communities import Communities
-from .index import Integers, grown
-from .settings import GraphSettings
-from .store import Store
+from agentfw_memory.graph.communities import Communities
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.stores.interface import Store
+from agentfw_memory.graph.vector_index import Integers, grown
 
 __all__ = ["Membership"]
 

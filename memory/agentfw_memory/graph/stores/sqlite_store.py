@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from agentfw_memory.errors import StoreBusyError
-
-from .sqlite_file import PATIENCE, open_file, patiently, transaction
-from .sqlite_rows import SqliteRows, packed, unpacked
-from .store import Clock, Float32Array
-from .whole import WholeTenant
+from agentfw_memory.graph.stores.interface import Clock, Float32Array
+from agentfw_memory.graph.stores.sql_store import WholeTenant
+from agentfw_memory.graph.stores.sqlite_file import PATIENCE, open_file, patiently, transaction
+from agentfw_memory.graph.stores.sqlite_rows import SqliteRows, packed, unpacked
 
 __all__ = ["SqliteStore"]
 

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from .postgres_rows import PostgresRows, listed, unsent
-from .postgres_server import TABLES, open_server, told, transaction
-from .store import Clock, Float32Array
-from .whole import WholeTenant
+from agentfw_memory.graph.stores.interface import Clock, Float32Array
+from agentfw_memory.graph.stores.postgres_rows import PostgresRows, listed, unsent
+from agentfw_memory.graph.stores.postgres_server import TABLES, open_server, told, transaction
+from agentfw_memory.graph.stores.sql_store import WholeTenant
 
 __all__ = ["PostgresStore"]
 

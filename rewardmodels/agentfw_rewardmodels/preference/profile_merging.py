@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .encoders import Float32Array
-from .formulas import Weights, attention, mlp, normalised
-from .settings import PreferenceSettings
+from agentfw_rewardmodels.preference.encoders import Float32Array
+from agentfw_rewardmodels.preference.formulas import Weights, attention, mlp, normalised
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 
 __all__ = ["merged", "present_views", "train_profiles"]
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .encoders import Float32Array
-from .formulas import Weights, linear
+from agentfw_rewardmodels.preference.encoders import Float32Array
+from agentfw_rewardmodels.preference.formulas import Weights, linear
 
 __all__ = ["believed", "expected"]
 

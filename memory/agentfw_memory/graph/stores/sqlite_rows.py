@@ -17,9 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from .records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
-from .sqlite_file import patiently, transaction
-from .store import BINDING, Change, Clock, EdgeRow, EmbedderRecord, Float32Array, LiveRows, SkillRow, TrajectoryRow
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
+from agentfw_memory.graph.stores.interface import (
+    BINDING,
+    Change,
+    Clock,
+    EdgeRow,
+    EmbedderRecord,
+    Float32Array,
+    LiveRows,
+    SkillRow,
+    TrajectoryRow,
+)
+from agentfw_memory.graph.stores.sqlite_file import patiently, transaction
 
 __all__ = ["SqliteRows", "digest", "packed", "unpacked"]
 

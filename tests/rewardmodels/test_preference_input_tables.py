@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentfw_rewardmodels import BadInputError
-from agentfw_rewardmodels.preference.tables import read_interactions, read_items, read_profile, read_profiles
+from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profile, read_profiles
 
 ROWS = [{"user": "ana", "item": "zoo", "value": 5.0}, {"user": "bob", "item": "sea", "value": 0.0}]
 

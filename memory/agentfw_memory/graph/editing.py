@@ -13,12 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
-
-from .checks import name_of, names_of, number, skill_number, text_of
-from .recall import Recaller
-from .records import EDGE_ENDS, EdgeKind, NewSkill, Skill
-from .settings import GraphSettings, Visibility
-from .store import Change, EdgeRow, Float32Array, SkillRow, Store
+from agentfw_memory.graph.graph_settings import GraphSettings, Visibility
+from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, Float32Array, SkillRow, Store
+from agentfw_memory.graph.validation import name_of, names_of, number, skill_number, text_of
 
 __all__ = ["Keeper"]
 

@@ -22,8 +22,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
-
-from .store import Float32Array, number_of
+from agentfw_memory.graph.stores.interface import Float32Array, number_of
 
 __all__ = ["name_of", "names_of", "number", "rows_of", "skill_number", "text_of"]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.words import Words
+from agentfw_memory.graph.bm25 import Words
 
 TEXTS = st.lists(st.sampled_from(["slot", "early", "late", "call", "mail", "order"]), max_size=6).map(" ".join)
 CHANGES = st.lists(st.tuples(st.integers(0, 5), st.none() | TEXTS), max_size=30)

@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .index import Integers, ListIndex, grown
-from .settings import GraphSettings
-from .shelves import Shelves
-from .store import Float32Array, LiveRows, Store
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.skill_index import Shelves
+from agentfw_memory.graph.stores.interface import Float32Array, LiveRows, Store
+from agentfw_memory.graph.vector_index import Integers, ListIndex, grown
 
 __all__ = ["View"]
 

@@ -56,7 +56,7 @@ def graph_page(graph: networkx.MultiDiGraph[str], *, title: str, seed: int = 7) 
     }
     # `<` is the one letter with which a text could end the script that it stands in.
     told = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return files(__package__).joinpath("page.html").read_text("utf-8").replace("{{DATA}}", told)
+    return files(__package__).joinpath("html_page.html").read_text("utf-8").replace("{{DATA}}", told)
 
 
 def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:

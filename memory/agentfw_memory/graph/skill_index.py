@@ -14,9 +14,18 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .index import TRAINING_POINTS, ExactIndex, Integers, ListIndex, VectorIndex, Visible, best, faiss_installed
-from .settings import GraphSettings
-from .store import Float32Array
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.stores.interface import Float32Array
+from agentfw_memory.graph.vector_index import (
+    TRAINING_POINTS,
+    ExactIndex,
+    Integers,
+    ListIndex,
+    VectorIndex,
+    Visible,
+    best,
+    faiss_installed,
+)
 
 __all__ = ["SHELVES", "Shelves"]
 

@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .postgres_server import told, transaction
-from .records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
-from .sqlite_rows import digest
-from .store import BINDING, Change, Clock, EdgeRow, EmbedderRecord, Float32Array, LiveRows, SkillRow, TrajectoryRow
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
+from agentfw_memory.graph.stores.interface import (
+    BINDING,
+    Change,
+    Clock,
+    EdgeRow,
+    EmbedderRecord,
+    Float32Array,
+    LiveRows,
+    SkillRow,
+    TrajectoryRow,
+)
+from agentfw_memory.graph.stores.postgres_server import told, transaction
+from agentfw_memory.graph.stores.sqlite_rows import digest
 
 if TYPE_CHECKING:
-    from .postgres_server import Connection
+    from agentfw_memory.graph.stores.postgres_server import Connection
 
 __all__ = ["PostgresRows", "listed", "unsent"]
 

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .store import Float32Array
+from agentfw_memory.graph.stores.interface import Float32Array
 
 __all__ = [
     "ExactIndex",

@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError
-
-from .dataset import Pairs, encoded_items, encoded_views, places_of
-from .encoders import Encoder, Float32Array
-from .newcomers import expected
-from .profiles import merged
-from .propagation import Adjacency, propagated
-from .scoring import Scorer
-from .settings import PreferenceSettings
-from .tables import Interactions, Profiles
+from agentfw_rewardmodels.preference.cold_start import expected
+from agentfw_rewardmodels.preference.dataset import Pairs, encoded_items, encoded_views, places_of
+from agentfw_rewardmodels.preference.encoders import Encoder, Float32Array
+from agentfw_rewardmodels.preference.input_tables import Interactions, Profiles
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.profile_merging import merged
+from agentfw_rewardmodels.preference.propagation import Adjacency, propagated
+from agentfw_rewardmodels.preference.scoring import Scorer
 
 __all__ = ["State"]
 
