@@ -1,4 +1,4 @@
-"""Words: scores between 0 and 1, and no trace of what was taken out."""
+"""BM25Index: scores between 0 and 1, and no trace of what was taken out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.bm25 import Words
+from agentfw_memory.graph.bm25 import BM25Index
 
 TEXTS = st.lists(st.sampled_from(["slot", "early", "late", "call", "mail", "order"]), max_size=6).map(" ".join)
 CHANGES = st.lists(st.tuples(st.integers(0, 5), st.none() | TEXTS), max_size=30)
 
 
-def filled(texts: dict[int, str]) -> Words[int]:
-    index: Words[int] = Words()
+def filled(texts: dict[int, str]) -> BM25Index[int]:
+    index: BM25Index[int] = BM25Index()
     for key, text in texts.items():
         index.add(key, text)
     return index
@@ -22,7 +22,7 @@ def filled(texts: dict[int, str]) -> Words[int]:
 
 @given(CHANGES, TEXTS)
 def test_after_any_changes_it_says_what_a_new_index_says(changes: list[tuple[int, str | None]], query: str) -> None:
-    index: Words[int] = Words()
+    index: BM25Index[int] = BM25Index()
     texts: dict[int, str] = {}
     for key, text in changes:
         texts.pop(key, None)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentfw_memory import NewSkill, SkillGraph
-from agentfw_memory.graph.html_page import AT_MOST, graph_page, layout
+from agentfw_memory.graph.html_page import MAXIMUM_NODES, graph_page, layout
 
 networkx = pytest.importorskip("networkx")
 
@@ -33,7 +33,7 @@ def test_every_node_and_edge_is_on_it_and_can_be_found() -> None:
     data = data_of(page)
     assert {node["label"] for node in data["nodes"]} == {"ana", "Offer the earliest slot", "calendar", "rescheduling"}
     (skill,) = [node for node in data["nodes"] if node["kind"] == "skill"]
-    assert skill["facts"]["who sees it"] == "everybody here"
+    assert skill["facts"]["visible to"] == "everybody in the tenant"
     assert "earliest" in skill["words"]
     assert sorted(kind for _, _, kind in data["edges"]) == ["APPLIES_TO", "OWNS", "REQUIRES"]
     assert page == page_of(NewSkill("ana", "Offer the earliest slot", ("calendar",), ("rescheduling",), "shared"))
@@ -69,9 +69,9 @@ def test_an_empty_graph_and_one_node_have_a_page() -> None:
 
 def test_what_is_too_large_is_shown_in_part_and_says_so() -> None:
     graph = networkx.MultiDiGraph()
-    graph.add_nodes_from((f"tool:{number}", {"kind": "tool"}) for number in range(AT_MOST + 5))
+    graph.add_nodes_from((f"tool:{number}", {"kind": "tool"}) for number in range(MAXIMUM_NODES + 5))
     graph.add_edge("tool:5003", "tool:5004", key="OWNS")
     data = data_of(graph_page(graph, title="t"))
-    assert len(data["nodes"]) == AT_MOST
-    assert "5,005 nodes, 1 edges, 0 communities; the 5,000 with the most edges are shown" in data["counts"]
+    assert len(data["nodes"]) == MAXIMUM_NODES
+    assert "5,005 nodes, 1 edges, 0 communities (only the 5,000 nodes with the most edges are shown)" in data["counts"]
     assert [node["label"] for node in data["nodes"][:2]] == ["5003", "5004"]

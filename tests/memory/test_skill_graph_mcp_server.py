@@ -55,10 +55,10 @@ async def exchange(client: Any) -> None:
     assert (await call("learn", trajectory=TRIP, reward=0.9))["known_already"]
     hits = (await call("recall", query="which slot is the earliest?", user="ana"))["result"]
     assert hits[0]["skill"]["text"] == "Offer the earliest slot first"
-    assert hits[0]["why"]["path"] == "like the query"
+    assert hits[0]["why"]["path"] == "similar to the query"
     assert (await call("recall", query="which slot?", user="ben"))["result"] == []
-    assert "the query is empty; say something" in await call("recall", query=" ", user="ana")
-    assert "no trajectory" in await call("learn", trajectory={"mood": "good"}, reward=1)
+    assert "the query is empty; pass some text" in await call("recall", query=" ", user="ana")
+    assert "not a trajectory" in await call("learn", trajectory={"mood": "good"}, reward=1)
     assert (await call("forget", user="ana"))["skills"] == 2
     assert (await call("recall", query="which slot?", user="ana"))["result"] == []
 
@@ -128,7 +128,7 @@ def test_a_port_that_is_taken_is_told() -> None:
     ):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(StorageError, match="can't be listened on"):
+        with pytest.raises(StorageError, match="can't listen on"):
             serve_http(graph, port=taken.getsockname()[1], token=TOKEN)
 
 

@@ -92,17 +92,17 @@ def churn(graph: SkillGraph, generator: random.Random, turns: int) -> None:
 
 
 def same_as_store(graph: SkillGraph) -> bool:
-    """Each skill is on its own shelf with its own vector, and nothing else is there."""
+    """Each skill is in its own part with its own vector, and nothing else is there."""
     graph._recaller.catch_up()
-    indexes = graph._recaller.view.shelves.indexes
+    indexes = graph._recaller.cache.index.parts
     kept: dict[str, dict[int, np.ndarray]] = {"private": {}, "shared": {}}
     for rows in graph._store.live():
         for number, shared, vector in zip(rows.numbers.tolist(), rows.shared.tolist(), rows.vectors, strict=True):
             kept["shared" if shared else "private"][number] = vector
     return all(
-        sorted(indexes[shelf].numbers().tolist()) == sorted(rows)
-        and all(np.array_equal(indexes[shelf].vectors(np.array([number]))[0], row) for number, row in rows.items())
-        for shelf, rows in kept.items()
+        sorted(indexes[part].numbers().tolist()) == sorted(rows)
+        and all(np.array_equal(indexes[part].vectors(np.array([number]))[0], row) for number, row in rows.items())
+        for part, rows in kept.items()
     )
 
 
@@ -114,7 +114,7 @@ def test_the_index_is_what_the_store_holds_also_after_others_wrote_and_after_it_
     ):
         churn(one, generator, 60)
         assert same_as_store(other)
-        kinds = {shelf: type(index) for shelf, index in other._recaller.view.shelves.indexes.items()}
+        kinds = {part: type(index) for part, index in other._recaller.cache.index.parts.items()}
         assert kinds == {"private": ListIndex, "shared": ExactIndex}
         other.prepare()
         one.add_skill(owner="cleo", text="after it was saved")
@@ -123,7 +123,7 @@ def test_the_index_is_what_the_store_holds_also_after_others_wrote_and_after_it_
         one.retire_skill("s3")
     with SkillGraph.open(path, tenant="t", settings=SMALL) as again:
         assert same_as_store(again)
-        assert again._recaller.view._saved_at > 0  # it came from the file
+        assert again._recaller.cache._saved_at > 0  # it came from the file
 
 
 @pytest.mark.parametrize("spoil", ["cut", "flipped", "foreign", "newer", "other dimensions"])
@@ -156,7 +156,7 @@ def test_a_saved_index_that_does_not_fit_is_not_used(tmp_path: Path, spoil: str)
         index.write_bytes(next((tmp_path / "other").glob("*.index")).read_bytes())
     with SkillGraph.open(path, tenant="t", settings=SMALL) as graph:
         assert same_as_store(graph)
-        assert graph._recaller.view._saved_at == 0
+        assert graph._recaller.cache._saved_at == 0
 
 
 def test_a_graph_grows_from_one_kind_of_index_into_the_other_without_a_difference(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
-"""One level of the hierarchy: which community each node is in at one resolution, and how good that is.
-
-The one rule: modularity is never estimated. Every change keeps the three sums that it is made of (the weight inside of
-communities, the squares of their strengths, the weight of everything), so it is exact at any moment and costs nothing.
+"""One level of the community hierarchy: the community of each node at one resolution, and its modularity.
 
     >>> level = Level(resolution=1.0, tolerance=0.1)
-    >>> level.join({}, 0.0), level.join({0: 2.0}, 2.0)      # a node alone, then one with an edge of 2 to it
+    >>> level.join({}, 0.0), level.join({0: 2.0}, 2.0)      # a single node, then one with an edge of weight 2 to it
     (0, 0)
     >>> level.modularity(total=2.0)
     0.0
 
-Rows are places in `labels`; which node has which row is `Communities`' business. A community's id is never used again.
+Every change updates the sums that modularity is made of (the weight inside communities, the squares of their
+strengths, the total weight), so modularity is always exact and costs nothing to read.
+
+Rows are indexes of `labels`. `Communities` knows which node has which row. A community's id is never used again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from agentfw_memory.graph.arrays import Bools, Floats, Integers
 
 __all__ = ["Level", "same_names"]
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Level:
@@ -46,13 +44,13 @@ class Level:
     def __init__(self, resolution: float, tolerance: float) -> None:
         self.resolution, self.tolerance = resolution, tolerance
         self.labels = array("q")
-        self.settled = 0  # how many rows, the first ones, were there when the level was last split
+        self.settled = 0  # number of rows at the last split; later rows are new
         self.next = 0
-        self.inside = 0.0  # the weight of all edges within a community
-        self.strength: dict[int, float] = {}  # of each community: the summed strengths of its nodes
+        self.inside = 0.0  # total weight of edges inside communities
+        self.strength: dict[int, float] = {}  # by community: the sum of the strengths of its nodes
         self.size: dict[int, int] = {}
-        self.basis: dict[int, float] = {}  # its strength when it was last split
-        self.changed: dict[int, float] = {}  # how much strength came or went since
+        self.basis: dict[int, float] = {}  # by community: its strength at the last split
+        self.changed: dict[int, float] = {}  # by community: strength added or removed since then
         self.dirty: set[int] = set()
 
     @property
@@ -60,15 +58,15 @@ class Level:
         return sum(value * value for value in self.strength.values())
 
     def modularity(self, total: float) -> float:
-        """Modularity at this resolution in a graph whose edges weigh `total`."""
+        """Return the modularity at this resolution, in a graph with a total edge weight of `total`."""
         if total <= 0.0:
             return 0.0
         return self.inside / total - self.resolution * self.squares / (4.0 * total * total)
 
     def join(self, votes: Mapping[int, float], total: float) -> int:
-        """Put the next row where modularity gains most: into a community that it has edges to, or one of its own.
+        """Add a row to the community with the largest gain in modularity, or to a new one. Return the community.
 
-        `votes` has the weight to each community, `total` the weight of the graph with these edges.
+        `votes` holds the edge weight to each community, and `total` the weight of the graph including these edges.
         """
         mine = sum(votes.values())
         best, most = -1, 0.0
@@ -91,7 +89,7 @@ class Level:
         return best
 
     def bind(self, row: int, other: int, weight: float) -> None:
-        """An edge more between two rows."""
+        """Add an edge between two rows."""
         one, two = self.labels[row], self.labels[other]
         if one == two:
             self.inside += weight
@@ -100,12 +98,12 @@ class Level:
             self._note(community, weight)
 
     def relabel(self, labels: Integers, sources: Integers, targets: Integers, weights: Floats) -> None:
-        """Take labels as they come, and count everything anew; what had changed in them is settled."""
+        """Use these labels, and recompute everything. All changes count as settled."""
         self._count(labels, sources, targets, weights)
         self.basis, self.changed, self.dirty, self.settled = dict(self.strength), {}, set(), len(labels)
 
     def drop(self, kept: Integers, sources: Integers, targets: Integers, weights: Floats) -> None:
-        """Leave only these rows (edges are of the rows that stay); what went counts as change."""
+        """Keep only these rows, with the edges between them. What is removed counts as a change."""
         before = self.strength
         self._count(np.array(self.labels, np.int64)[kept], sources, targets, weights)
         self.settled = int((kept < self.settled).sum())
@@ -121,13 +119,13 @@ class Level:
         return sum(self.size[name] for name in self.dirty)
 
     def changes(self) -> Iterable[tuple[int, float, float]]:
-        """Community, how much changed, and since what: what has to be kept beside the labels."""
+        """Yield (community, changed strength, strength at the last split): the state besides the labels."""
         return ((name, self.changed.get(name, 0.0), basis) for name, basis in self.basis.items())
 
     def restore(self, settled: int, changes: Sequence[tuple[int, float, float]]) -> None:
-        """What `changes` told, after `relabel`."""
+        """Restore what `changes` returned, after `relabel`."""
         if {name for name, _, _ in changes} != self.strength.keys():
-            raise ValueError("it speaks of other communities than its labels do")
+            raise ValueError("its changes and its labels name different communities")
         self.settled = settled
         for name, changed, basis in changes:
             self.basis[name] = basis
@@ -151,13 +149,13 @@ class Level:
         self.next = max(self.next, int(names[-1]) + 1 if len(names) else 0)
 
 
-def same_names(before: Integers, after: Integers, settled: NDArray[np.bool_], next_name: int) -> Integers:
-    """`after` with the names of `before`, given to the group that shares most with each; -1 before is no name.
+def same_names(before: Integers, after: Integers, settled: Bools, next_name: int) -> Integers:
+    """Rename the groups of `after` by the names of `before`. Each name goes to the group that shares most rows with it.
 
-    Rows that are settled, that is older than the last split, decide first: newcomers, however many, don't take the name
-    with them when they part from those whom they had joined. The larger overlap is served first, then the smaller name,
-    so that the answer doesn't depend on how the splitter numbered its groups. What has no name left gets a new one,
-    from `next_name` on.
+    A name of -1 in `before` means none. Settled rows, which are older than the last split, count first, so that new
+    rows don't take a name with them when they leave a community. Larger overlaps are served first, then smaller names,
+    so the result doesn't depend on how the splitter numbered its groups. Groups without a name get new ones, from
+    `next_name` on.
     """
     groups, first, places = np.unique(after, return_index=True, return_inverse=True)
     known = before >= 0

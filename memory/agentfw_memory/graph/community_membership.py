@@ -1,14 +1,14 @@
-"""The communities of a tenant's graph, in step with its store.
+"""The communities of a tenant's graph, kept in step with its store.
 
-The one rule: the store's edges are the truth. Communities are counted from them and from nothing else; what is kept of
-them in the store spares the next process a full pass, and can be thrown away at any time.
+The communities are computed from the edges in the store and from nothing else. Their saved state only spares the next
+process a full pass, and can be deleted at any time.
 
-Users and skills are in communities: a user is bound to the skills that they own, and to those that they used, by how
-well that went. Tools and scenarios are left out. With them communities are the scenarios, and to share one with a skill
-says nothing of whom it suits; without them they are circles of people who do things alike, as the score needs them.
+Users and skills are in communities. A user is connected to the skills that they own, and to those that they used, by
+the reward. Tools and scenarios are left out. With them, communities would follow the scenarios, and sharing one with a
+skill would say nothing about whom the skill suits.
 
-A new skill goes where its owner is, in far less than a millisecond. When enough has changed, the part that changed is
-split again; a graph that was never split, or has doubled since, is split whole.
+A new skill joins its owner's community in far less than a millisecond. When enough has changed, the changed part is
+split again. A graph that was never split, or has doubled since, is split as a whole.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.arrays import Floats, Integers, grown
 from agentfw_memory.graph.communities import Communities
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.stores.interface import Store
-from agentfw_memory.graph.vector_index import Integers, grown
 
 __all__ = ["Membership"]
 
 DRIFT = 0.1
-"""Beyond this share of nodes in communities that have changed, these communities are split again."""
+"""Share of nodes in changed communities beyond which these are split again."""
 
 
 class Membership:
-    """Which communities the nodes of one tenant are in."""
+    """The communities of one tenant's users and skills."""
 
     def __init__(self, store: Store, settings: GraphSettings) -> None:
         self._store, self._settings = store, settings
@@ -47,30 +46,30 @@ class Membership:
         self._saved = True
         self._load()
 
-    def together(self, user: int, skills: Integers) -> NDArray[np.float64]:
-        """For each skill the share of levels on which it is in one community with a user."""
+    def together(self, user: int, skills: Integers) -> Floats:
+        """Return for each skill the share of levels on which it shares a community with the user."""
         if user >= len(self._labels):
             return np.zeros(len(skills))
         mine = self._labels[user]
         if mine[0] < 0:
             return np.zeros(len(skills))
-        # A node beyond the end of the labels has none, as has the last place, which no node's number reaches.
+        # The last row belongs to no node and holds -1. Nodes beyond the end read it.
         theirs = self._labels[np.minimum(skills, len(self._labels) - 1)]
-        together: NDArray[np.int64] = np.count_nonzero(theirs == mine, axis=1)
+        together: Integers = np.count_nonzero(theirs == mine, axis=1)
         return together / len(mine)
 
     def of(self, node: int) -> tuple[int, ...]:
-        """The communities of a node, from the widest; nothing for a node without one."""
+        """Return the communities of a node, from the coarsest level, or nothing for an unknown node."""
         return self._communities.of(node)
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many communities there are on each level."""
+        """The number of communities on each level."""
         known = self._labels[self._labels[:, 0] >= 0] if len(self._labels) else self._labels
         return tuple(len(np.unique(column)) for column in known.T) if len(known) else ()
 
     def catch_up(self, gone: Iterable[int] = ()) -> None:
-        """Take in what is new in the store. `gone` are skills that aren't any more."""
+        """Take over what is new in the store. `gone` are skills that ended."""
         self._gone.update(number for number in gone if number in self._communities)
         fresh = list(islice(self._store.structure(self._row), len(self._communities) + 1))
         if len(fresh) > len(self._communities):
@@ -85,7 +84,7 @@ class Membership:
             self._read_labels()
 
     def split_all(self) -> None:
-        """A full pass over the graph as it is in the store. Ids of communities stay as far as their members do."""
+        """Run a full pass over the graph in the store. Communities keep their ids as far as possible."""
         ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
         rows = iter(self._store.structure())
         while batch := list(islice(rows, 50_000)):
@@ -99,7 +98,7 @@ class Membership:
         self._saved = False
 
     def save(self) -> None:
-        """Keep it in the store, for the next process."""
+        """Save the communities in the store for the next process."""
         if self._saved:
             return
         self._communities.forget(self._gone)
@@ -111,7 +110,7 @@ class Membership:
             self._store.save_state(change, self._state, buffer.getvalue())
         self._saved = True
 
-    # Within
+    # Helpers
 
     def _new(self) -> Communities:
         settings = self._settings
@@ -130,7 +129,7 @@ class Membership:
                 self._communities, self._row = found, int(state["row"])
                 self._read_labels()
         except (BadInputError, EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
-            return  # what can't be read is counted again
+            return  # an unreadable state is computed again
 
     def _take(self, edges: list[tuple[int, int, int, float]]) -> None:
         known = self._communities

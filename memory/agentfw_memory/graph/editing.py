@@ -1,10 +1,10 @@
-"""Adding, changing and ending skills, and the edges between them.
+"""Adding, changing and retiring skills, and the edges between them.
 
-The one rule: everything is checked and embedded before the first row is written, and then written in one transaction.
-What one call does is there whole, or not at all.
+Everything is checked and embedded before the first row is written. Then it is written in one transaction, so a call
+takes effect completely or not at all.
 
-An owner has a text once: who adds it again gets the skill that is there, with the new tools and scenarios added to it.
-So a caller that doesn't know whether its last call arrived just repeats it.
+An owner has each text once. Adding it again returns the existing skill, with the new tools and scenarios added to it,
+so a caller can safely repeat a call whose answer was lost.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.graph_settings import GraphSettings, Visibility
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.recall import Recaller
-from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill
-from agentfw_memory.graph.stores.interface import Change, EdgeRow, Float32Array, SkillRow, Store
-from agentfw_memory.graph.validation import name_of, names_of, number, skill_number, text_of
+from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
 
-__all__ = ["Keeper"]
+__all__ = ["Editor"]
 
 CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
-"""The edges that a caller may draw. OWNS comes with a skill and EXECUTED with a trajectory."""
+"""The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""
 
 
-class Keeper:
-    """Writes the skills of one tenant."""
+class Editor:
+    """Edits the skills of one tenant."""
 
     def __init__(self, store: Store, recaller: Recaller, settings: GraphSettings) -> None:
         self._store, self._recaller, self._settings = store, recaller, settings
@@ -40,7 +41,7 @@ class Keeper:
             return self.write(change, wanted, vectors)
 
     def write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
-        """Add skills that were checked and embedded already, within a transaction."""
+        """Add skills that are checked and embedded already, inside a transaction."""
         store = self._store
         self._recaller.check_embedder()
         owners = store.nodes(change, "user", [skill.owner for skill in wanted])
@@ -54,7 +55,7 @@ class Keeper:
         edges: list[EdgeRow] = []
         repeated: list[int] = []
         for skill, pair, vector in zip(wanted, pairs, vectors, strict=True):
-            when = self._moment(skill.valid_from, change)
+            when = self._valid_from(skill.valid_from, change)
             if pair in numbers and numbers[pair] not in rows:
                 own = numbers[pair]
                 rows[own] = SkillRow(own, pair[0], skill.text, skill.visibility, vector, when)
@@ -70,7 +71,7 @@ class Keeper:
         found = store.skills(repeated) if repeated else {}
         owns = [known.get(pair) or numbers[pair] for pair in pairs]
         return [
-            found.get(own) or _as_kept(skill, own, rows[own].valid_from, change.now)
+            found.get(own) or _as_added(skill, own, rows[own].valid_from, change.now)
             for skill, own in zip(wanted, owns, strict=True)
         ]
 
@@ -84,24 +85,24 @@ class Keeper:
         scenarios: Iterable[str] | None,
         valid_from: float | None,
     ) -> Skill:
-        own = skill_number(skill)
+        own = check_skill(skill)
         names = {
-            "tool": None if tools is None else names_of("tool", tools),
-            "scenario": None if scenarios is None else names_of("scenario", scenarios),
+            "tool": None if tools is None else check_names("tool", tools),
+            "scenario": None if scenarios is None else check_names("scenario", scenarios),
         }
         if text is not None:
-            text_of("skill", text, self._settings.longest_text)
+            check_text("skill", text, self._settings.longest_text)
         if visibility is not None:
             _check_visibility(visibility)
         new_vector = None if text is None else self._recaller.embed([text])[0]
         with self._store.writing() as change:
             self._recaller.check_embedder()
             before = self.current(own)
-            when = self._moment(valid_from, change)
+            when = self._valid_from(valid_from, change)
             if when < before.valid_from:
                 raise BadInputError(
-                    f"{skill} can't change at {when}: what it says now is so since {before.valid_from}",
-                    fix="give a later valid_from, or none",
+                    f"{skill} can't change at {when}: its current version is valid from {before.valid_from}",
+                    fix="pass a later valid_from, or none",
                 )
             after = replace(before, text=text or before.text, visibility=visibility or before.visibility)
             if after != before:
@@ -112,15 +113,15 @@ class Keeper:
             return self.current(own)
 
     def retire(self, skill: str) -> None:
-        own = skill_number(skill)
+        own = check_skill(skill)
         with self._store.writing() as change:
             self.current(own)
             self._store.end_skills(change, [own])
 
     def connect(self, source: str, kind: str, target: str, weight: float) -> None:
-        """Draw an edge; one that is there is drawn anew only where its weight is another."""
-        if number("weight", weight) <= 0:
-            raise BadInputError(f"an edge can't weigh {weight}", fix="give a weight above 0, or disconnect")
+        """Add an edge, or change the weight of an existing one."""
+        if check_number("weight", weight) <= 0:
+            raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a weight above 0, or use disconnect")
         with self._store.writing() as change:
             edge = replace(self._edge(change, source, kind, target), weight=float(weight))
             self._store.add_edges(change, [edge])
@@ -134,15 +135,15 @@ class Keeper:
             return bool(ended)
 
     def set_profile(self, user: str, text: str) -> None:
-        name_of("user", user)
-        text_of("profile", text, self._settings.longest_text)
+        check_name("user", user)
+        check_text("profile", text, self._settings.longest_text)
         vector = self._recaller.embed([text])[0]
         with self._store.writing() as change:
             self._recaller.check_embedder()
             self._store.set_profile(change, self._store.nodes(change, "user", [user])[user], text, vector)
 
     def merge(self, change: Change, stays: int, goes: int) -> None:
-        """Let one skill stand for another too: it gets the edges, and the other ends."""
+        """Merge one skill into another: the edges of the one that goes move over, and it ends."""
         store = self._store
         moved = []
         for edge in store.edge_rows(goes):
@@ -154,7 +155,7 @@ class Keeper:
             if edge.kind in ("COMPLEMENTS", "CONFLICTS"):
                 source, target = sorted((source, target))
             moved.append(EdgeRow(edge.kind, source, target, edge.weight))
-        # An edge that the other has too keeps its weight.
+        # An edge that both have keeps the weight it has at the one that stays.
         there = {(edge.kind, edge.source, edge.target) for edge in store.edge_rows(stays)}
         store.end_skills(change, [goes])
         store.add_edges(change, [edge for edge in moved if (edge.kind, edge.source, edge.target) not in there])
@@ -166,33 +167,35 @@ class Keeper:
             raise UnknownSkillError(f"s{own}")
         return found[own]
 
-    # Within
+    # Helpers
 
     def _checked(self, skill: NewSkill) -> NewSkill:
-        name_of("owner", skill.owner)
-        text_of("skill", skill.text, self._settings.longest_text)
+        check_name("owner", skill.owner)
+        check_text("skill", skill.text, self._settings.longest_text)
         _check_visibility(skill.visibility)
         if skill.valid_from is not None:
-            number("valid_from", skill.valid_from)
-        return replace(skill, tools=names_of("tool", skill.tools), scenarios=names_of("scenario", skill.scenarios))
+            check_number("valid_from", skill.valid_from)
+        return replace(
+            skill, tools=check_names("tool", skill.tools), scenarios=check_names("scenario", skill.scenarios)
+        )
 
-    def _moment(self, given: float | None, change: Change) -> float:
+    def _valid_from(self, given: float | None, change: Change) -> float:
         if given is None:
             return change.now
-        if number("valid_from", given) > change.now:
-            raise BadInputError(f"valid_from {given} has not come yet", fix="give a moment that has passed, or none")
+        if check_number("valid_from", given) > change.now:
+            raise BadInputError(f"valid_from {given} is in the future", fix="pass a time in the past, or none")
         return float(given)
 
     def _replace(self, change: Change, own: int, after: Skill, new_vector: Float32Array | None, when: float) -> None:
         owner = self._store.nodes(change, "user", [after.owner])[after.owner]
         twin = self._store.twins([(owner, after.text)]).get((owner, after.text), own)
         if twin != own:
-            raise BadInputError(f"{after.owner} has that text already, as s{twin}", fix=f"retire s{own} instead")
+            raise BadInputError(f"{after.owner} already has this text as s{twin}", fix=f"retire s{own} instead")
         vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
         self._store.replace_skill(change, SkillRow(own, owner, after.text, after.visibility, vector, when))
 
     def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...] | None) -> None:
-        """Give a skill these tools or scenarios instead of those that it has."""
+        """Replace the tools or scenarios of a skill."""
         if names is None:
             return
         wanted = set(self._store.nodes(change, EDGE_ENDS[kind][1], names).values())
@@ -203,19 +206,19 @@ class Keeper:
     def _edge(self, change: Change, source: str, kind: str, target: str) -> EdgeRow:
         known = next((name for name in CONNECTED if name == kind), None)
         if known is None:
-            more = " comes by itself" if kind in EDGE_ENDS else " is no kind of edge"
-            raise BadInputError(f'"{kind}"{more}', fix=f"known: {', '.join(CONNECTED)}")
+            problem = "is added automatically" if kind in EDGE_ENDS else "is not a kind of edge"
+            raise BadInputError(f'"{kind}" {problem}', fix=f"use one of {', '.join(CONNECTED)}")
         ends = []
         for what, name in zip(EDGE_ENDS[known], (source, target), strict=True):
             if what == "skill":
-                ends.append(skill_number(name))
+                ends.append(check_skill(name))
                 self.current(ends[-1])
             else:
-                ends.append(self._store.nodes(change, what, [name_of(what, name)])[name])
+                ends.append(self._store.nodes(change, what, [check_name(what, name)])[name])
         if known in ("COMPLEMENTS", "CONFLICTS"):
             ends.sort()
         if ends[0] == ends[1]:
-            raise BadInputError(f"{source} can't be connected with itself", fix="name two skills")
+            raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
         return EdgeRow(known, ends[0], ends[1])
 
     def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
@@ -225,10 +228,10 @@ class Keeper:
 
 def _check_visibility(visibility: str) -> None:
     if visibility not in ("private", "shared"):
-        raise BadInputError(f'a skill can\'t be "{visibility}"', fix="it is private or shared")
+        raise BadInputError(f'invalid visibility "{visibility}"', fix="use private or shared")
 
 
-def _as_kept(skill: NewSkill, own: int, valid_from: float, recorded_at: float) -> Skill:
+def _as_added(skill: NewSkill, own: int, valid_from: float, recorded_at: float) -> Skill:
     return Skill(
         f"s{own}",
         skill.owner,

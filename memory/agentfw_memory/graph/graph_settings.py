@@ -1,6 +1,6 @@
-"""The settings of a skill graph: every weight, every threshold, every part that can be turned off.
+"""The settings of a skill graph.
 
-The one rule: a part of the method is a setting, never a constant, so that each of the paper's ablations is a few
+Every weight, threshold and optional part of the method is a setting, so each ablation of the paper is a choice of
 settings: `GraphSettings.ablation("B1")`.
 
     >>> GraphSettings(candidates=20).siblings
@@ -8,9 +8,9 @@ settings: `GraphSettings.ablation("B1")`.
     >>> GraphSettings.ablation("B1").community_weight
     0.0
 
-The parpo-psgm paper's own values of the four weights, of the number of candidates and of the thresholds are lost with
-its formulas; these are ours. `user_weight` and `conflicts_with` were chosen by what they are worth on generated people,
-of whom those in the docs' figures are none.
+The parpo-psgm paper's values of the four weights, the number of candidates and the thresholds are not known, so the
+defaults are ours. `user_weight` and `conflicts_with` were tuned on generated users other than those in the docs'
+figures.
 """
 
 from __future__ import annotations
@@ -21,66 +21,63 @@ from typing import Literal
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["GraphSettings", "Visibility"]
-
-Visibility = Literal["private", "shared"]
-"""Who may see a skill: its owner alone, or everybody in the tenant."""
+__all__ = ["GraphSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
-    """How a graph ranks, learns and keeps."""
+    """How a graph ranks, learns and stores."""
 
     query_weight: float = 0.4
-    """Weight of the likeness of query and skill."""
+    """Weight of the similarity of query and skill."""
     user_weight: float = 0.1
-    """Weight of the likeness of user and skill; a user is their profile, or else the mean of their skills."""
+    """Weight of the similarity of user and skill. A user's vector is their profile, or the mean of their skills."""
     community_weight: float = 0.2
-    """Weight of the share of community levels on which user and skill are together."""
+    """Weight of the share of community levels that user and skill have in common."""
     complement_boost: float = 0.1
-    """What a skill gains when one that it works well with is among the candidates."""
+    """Added to the score of a skill that complements a candidate."""
     conflict_weight: float = 0.1
-    """What a skill loses when one that it contradicts is among the candidates."""
+    """Subtracted from the score of a skill that contradicts a candidate."""
     conflicts_with: Literal["candidates", "selected"] = "selected"
-    """Whether a conflict counts with any candidate (the formula), or only with what is already chosen (greedy)."""
+    """Which skills a conflict counts with: any candidate (as in the paper), or only those already selected."""
     query_similarity: Literal["vectors", "words"] = "vectors"
-    """Whether candidates are found and compared by their vectors or by their words (BM25)."""
+    """How queries and skills are compared: by vectors, or by words (BM25)."""
     candidates: int = 10
-    """How many skills are taken by likeness alone, before the neighbours of the graph; 0 recalls nothing."""
+    """Number of skills found by similarity alone, before the graph adds neighbours. 0 recalls nothing."""
     siblings: int = 20
-    """At most so many other skills of a candidate's owner are looked at too; 0 turns the two-hop expansion off."""
+    """Maximum number of other skills of a candidate's owner to consider. 0 turns the two-hop expansion off."""
 
     communities: Literal["leiden", "louvain"] = "leiden"
-    """How communities are found."""
+    """Algorithm that finds the communities."""
     resolutions: tuple[float, ...] = (0.5, 1.0, 2.0)
-    """One level of communities each, from the widest to the narrowest."""
+    """Resolution of each community level, from coarse to fine."""
 
     evolve: bool = True
-    """Whether `learn` changes the graph at all."""
+    """Whether `learn` changes the graph."""
     learn_from: float = 0.7
-    """A trajectory with at least this reward is worth learning from."""
+    """Minimum reward of a trajectory to learn skills from."""
     new_skills: int = 3
-    """At most so many new skills a trajectory."""
+    """Maximum number of new skills per trajectory."""
     merge_above: float = 0.9
-    """Two skills of one owner that are more alike than this become one; 1 merges only what is equal."""
+    """Similarity above which two skills of one owner are merged. 1 merges only equal ones."""
     complement_after: int = 2
-    """Two skills complement each other once so many trajectories worth learning from used both; 0 never."""
+    """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
     find_conflicts: bool = True
-    """Whether a new skill is compared with those of its scenarios for what contradicts it."""
+    """Whether a new skill is checked for contradictions with skills of the same scenarios."""
     skills_per_owner: int = 1000
-    """What an owner may have; beyond it `learn` merges what is alike and retires the least useful."""
+    """Maximum number of skills per owner. Beyond it, `learn` merges similar skills and retires the least useful."""
 
     exact_up_to: int = 50_000
-    """Up to so many skills a tenant is searched through whole; beyond it by lists of neighbours (IVF)."""
+    """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""
     probed: float = 0.125
-    """The share of those lists that a search looks into."""
+    """Share of the inverted lists that a search looks at."""
     longest_text: int = 20_000
-    """The most characters that a skill, a query or a profile may have."""
+    """Maximum number of characters of a skill, a query or a profile."""
     power_safe: bool = False
-    """Whether each write waits for the disk. Without it a write survives `kill -9`; the last ones may not survive a
-    power cut."""
+    """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a
+    power failure."""
     seed: int = 7
-    """Of everything random: the communities and the lists of neighbours."""
+    """Random seed of the communities and of the inverted-file index."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -89,23 +86,23 @@ class GraphSettings:
                 raise _wrong(field.name, value, "a finite number")
         for name in ("candidates", "siblings", "new_skills", "complement_after", "exact_up_to"):
             if getattr(self, name) < 0:
-                raise _wrong(name, getattr(self, name), "zero or more")
+                raise _wrong(name, getattr(self, name), "0 or more")
         for name in ("skills_per_owner", "longest_text"):
             if getattr(self, name) < 1:
-                raise _wrong(name, getattr(self, name), "one or more")
+                raise _wrong(name, getattr(self, name), "1 or more")
         if not 0 < self.probed <= 1:
-            raise _wrong("probed", self.probed, "a share above 0, at most 1")
+            raise _wrong("probed", self.probed, "a share above 0 and up to 1")
         if not 0 < self.merge_above <= 1:
-            raise _wrong("merge_above", self.merge_above, "a cosine above 0, at most 1")
+            raise _wrong("merge_above", self.merge_above, "a cosine above 0 and up to 1")
         if not self.resolutions or min(self.resolutions) <= 0:
-            raise _wrong("resolutions", self.resolutions, "one number above 0 or more")
+            raise _wrong("resolutions", self.resolutions, "one or more numbers above 0")
 
     @classmethod
     def ablation(cls, name: str) -> GraphSettings:
-        """The settings of one of the paper's ablations of the memory.
+        """Return the settings of one of the paper's ablations.
 
-        A1 recalls nothing, A2 is a flat list searched by likeness, B1 has no communities, B2 finds them by Louvain,
-        B3 never learns, B4 compares words instead of vectors.
+        A1 recalls nothing. A2 is a flat list searched by similarity. B1 has no communities, B2 finds them by Louvain.
+        B3 never learns. B4 compares words instead of vectors.
         """
         try:
             return {
@@ -117,8 +114,8 @@ class GraphSettings:
                 "B4": cls(query_similarity="words"),
             }[name]
         except KeyError:
-            raise BadInputError(f'no ablation is called "{name}"', fix="known: A1, A2, B1, B2, B3, B4") from None
+            raise BadInputError(f'unknown ablation "{name}"', fix="use one of A1, A2, B1, B2, B3, B4") from None
 
 
 def _wrong(name: str, value: object, wanted: str) -> BadInputError:
-    return BadInputError(f"{name} can't be {value}", fix=f"{name} is {wanted}")
+    return BadInputError(f"invalid {name}: {value}", fix=f"set {name} to {wanted}")

@@ -1,12 +1,12 @@
-"""A skill graph as one HTML page: coloured by community, searchable, and complete in itself.
-
-The one rule: the page asks nothing of anybody. Data, style and drawing are in the one file, its own policy forbids any
-connection, and no text of a person ever becomes markup.
+"""Renders a skill graph as one HTML page: coloured by community, searchable, and self-contained.
 
     graph_page(graph.to_networkx(), title="team-a")
 
-Where things are is computed here, from a seed: each node begins beside its community, then edges pull and everything
-else pushes. The page shows the whole tenant, private skills included: it is for whoever keeps the store.
+The page makes no request. Data, style and script are in the one file, its content security policy forbids any
+connection, and user text never becomes markup.
+
+Positions are computed here, from a seed: each node starts beside its community, then edges pull and all nodes push.
+The page shows the whole tenant, private skills included, so it is meant for whoever operates the store.
 """
 
 from __future__ import annotations
@@ -17,26 +17,24 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from agentfw_memory.graph.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["AT_MOST", "graph_page", "layout"]
+__all__ = ["MAXIMUM_NODES", "graph_page", "layout"]
 
-AT_MOST = 5_000
-"""Nodes that a page shows: those with the most edges, where there are more."""
-SMALLEST = 3
-"""A community of fewer nodes is grey: a colour of its own would say nothing."""
+MAXIMUM_NODES = 5_000
+"""Maximum number of nodes on a page. Of larger graphs, those with the most edges are shown."""
+SMALLEST_COLOURED = 3
+"""Minimum size of a community with a colour of its own. Smaller ones are grey."""
 PAIRS_AT_ONCE = 4_000_000
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def graph_page(graph: networkx.MultiDiGraph[str], *, title: str, seed: int = 7) -> str:
-    """The page, as text."""
-    names = sorted(graph.nodes, key=lambda name: (-graph.degree(name), name))[:AT_MOST]
+    """Return the page as HTML."""
+    names = sorted(graph.nodes, key=lambda name: (-graph.degree(name), name))[:MAXIMUM_NODES]
     place = {name: number for number, name in enumerate(names)}
     edges = [
         (place[source], place[target], kind)
@@ -54,18 +52,18 @@ def graph_page(graph: networkx.MultiDiGraph[str], *, title: str, seed: int = 7) 
         ],
         "edges": edges,
     }
-    # `<` is the one letter with which a text could end the script that it stands in.
-    told = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return files(__package__).joinpath("html_page.html").read_text("utf-8").replace("{{DATA}}", told)
+    # Without `<`, no text can end the script element that holds it.
+    encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return files(__package__).joinpath("html_page.html").read_text("utf-8").replace("{{DATA}}", encoded)
 
 
 def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:
-    """Where each node is: (nodes, 2). One seed, one picture."""
+    """Return the position of each node, as an array of shape (nodes, 2)."""
     count = len(groups)
     generator = np.random.default_rng(seed)
     order = {group: rank for rank, group in enumerate(dict.fromkeys(groups))}
     ranks = np.array([order[group] for group in groups], np.float64)
-    # Communities lie on a spiral that fills a disc evenly; 2.4 is the golden angle.
+    # Communities lie on a spiral that fills a disc evenly. 2.4 is the golden angle.
     spread = 40.0 * np.sqrt(max(count, 1))
     far = spread * np.sqrt((ranks + 0.5) / max(len(order), 1)) if count else ranks
     spots = np.stack([far * np.cos(2.4 * ranks), far * np.sin(2.4 * ranks)], 1)
@@ -76,7 +74,7 @@ def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:
     for step in range(steps):
         force = _push(spots) - 0.02 * spots
         pull = spots[targets] - spots[sources]
-        # A node with many edges is pulled no harder than one with few, or all would lie on top of it.
+        # Divide by the degrees, or all nodes would be pulled onto those with many edges.
         pull *= (np.linalg.norm(pull, axis=1) / 30.0 / np.sqrt(degree[sources] * degree[targets]))[:, np.newaxis]
         np.add.at(force, sources, pull)
         np.add.at(force, targets, -pull)
@@ -87,15 +85,15 @@ def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:
 
 
 def _push(spots: Floats) -> Floats:
-    """What keeps nodes apart: each pushes each, the less the farther."""
+    """Return the force by which nodes push each other apart. It falls with the distance."""
     force = np.zeros_like(spots)
     all_spots = spots.astype(np.float32)
     squares = (all_spots**2).sum(1)
     rows = max(1, PAIRS_AT_ONCE // max(len(spots), 1))
     for start in range(0, len(spots), rows):
         some = all_spots[start : start + rows]
-        # The squared distances, and from them the sum of all pushes, as products of matrices: no array of pairs of
-        # coordinates is ever made, which would take most of the time.
+        # Squared distances and the sums of all forces, as matrix products. An array of coordinate pairs would take
+        # most of the time.
         far = squares[start : start + rows, np.newaxis] + squares - 2 * (some @ all_spots.T)
         near = 1600.0 / np.maximum(far, 25.0)
         force[start : start + rows] = some * near.sum(1, keepdims=True) - near @ all_spots
@@ -103,11 +101,11 @@ def _push(spots: Floats) -> Floats:
 
 
 def _groups(nodes: list[dict[str, Any]]) -> list[int]:
-    """The community of each node by size, the largest is 0; -1 for none, or one too small to tell."""
+    """Return the rank of each node's community by size, or -1 for none or a very small one."""
     found = [node.get("community_1", node.get("community_0", -1)) for node in nodes]
     sizes = Counter(found)
     sizes.pop(-1, None)
-    rank = {group: number for number, (group, size) in enumerate(sizes.most_common()) if size >= SMALLEST}
+    rank = {group: number for number, (group, size) in enumerate(sizes.most_common()) if size >= SMALLEST_COLOURED}
     return [rank.get(group, -1) for group in found]
 
 
@@ -116,7 +114,7 @@ def _node(name: str, values: dict[str, Any], group: int, spot: list[float]) -> d
     facts: dict[str, str] = {}
     if kind == "skill":
         uses = values.get("uses", 0)
-        facts["who sees it"] = "everybody here" if values["visibility"] == "shared" else "its owner"
+        facts["visible to"] = "everybody in the tenant" if values["visibility"] == "shared" else "its owner"
         facts["uses"] = f"{uses:,}" + (f", mean reward {values['rewards'] / uses:.2f}" if uses else "")
     if group >= 0:
         facts["community"] = str(group + 1)
@@ -135,4 +133,4 @@ def _node(name: str, values: dict[str, Any], group: int, spot: list[float]) -> d
 
 def _counted(nodes: int, edges: int, shown: int, communities: int) -> str:
     text = f"{nodes:,} nodes, {edges:,} edges, {communities:,} communities"
-    return text if shown == nodes else f"{text}; the {shown:,} with the most edges are shown"
+    return text if shown == nodes else f"{text} (only the {shown:,} nodes with the most edges are shown)"

@@ -1,7 +1,6 @@
-"""A graph as lines of JSON, and as a graph of networkx.
+"""Exports a graph as lines of JSON, imports it again, and converts it to networkx.
 
-The one rule: what is exported and imported again is equal, row for row, history and vectors included, whichever store
-it came from and whichever it goes to.
+An import restores an export exactly: every row, with history and vectors, from any store to any other.
 
     graph.export_jsonl("team-a.jsonl")
     SkillGraph.open("postgresql://...", tenant="team-a").import_jsonl("team-a.jsonl")
@@ -28,7 +27,7 @@ FORMAT = "agentfw skill graph 1"
 
 
 def export_jsonl(store: Store, path: str | Path) -> int:
-    """Write every row to a file, to a new name that is then renamed; how many rows."""
+    """Write every row to a file and return the number of rows. The file is complete or absent, never partial."""
     target = Path(path)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     count = 0
@@ -47,18 +46,15 @@ def export_jsonl(store: Store, path: str | Path) -> int:
 
 
 def import_jsonl(store: Store, path: str | Path) -> int:
-    """Take the rows of a file into a tenant that has none; how many. One that can't be taken undoes all."""
+    """Import a file into an empty tenant and return the number of rows. An invalid row undoes the whole import."""
     if any(count for counts in store.counts().values() for count in counts.values()):
-        raise BadInputError(
-            f'tenant "{store.tenant}" has skills already; an import would mix them up',
-            fix="import into a tenant with another name",
-        )
+        raise BadInputError(f'tenant "{store.tenant}" is not empty', fix="import into a tenant with another name")
     with store.writing() as change:
         try:
             return store.load(change, _records(Path(path)))
         except ValueError as error:
             raise BadInputError(
-                f"{path} can't be imported: {error}", fix="nothing was taken; fix the file, or export it again"
+                f"{path} can't be imported: {error}", fix="repair the file or export it again; nothing was imported"
             ) from None
 
 
@@ -68,22 +64,22 @@ def _records(path: Path) -> Iterator[Record]:
             try:
                 record = json.loads(line)
             except ValueError as error:
-                raise ValueError(f"line {number + 1} is no JSON: {error}") from None
+                raise ValueError(f"line {number + 1} is not valid JSON: {error}") from None
             if not isinstance(record, dict):
-                raise ValueError(f"line {number + 1} is no row")
+                raise ValueError(f"line {number + 1} is not a JSON object")
             if number == 0:
                 if record.get("format") != FORMAT:
-                    raise ValueError(f'it doesn\'t begin with {{"format": "{FORMAT}"}}')
+                    raise ValueError(f'it doesn\'t start with {{"format": "{FORMAT}"}}')
                 continue
             yield record
 
 
 def to_networkx(store: Store, recaller: Recaller) -> networkx.MultiDiGraph[str]:
-    """The graph as it is now: nodes named like `user:ana` and `skill:s1`, with their communities; edges by kind."""
+    """Return the current graph. Nodes are named like `user:ana` and `skill:s1` and carry their communities."""
     try:
         import networkx
     except ImportError:
-        raise MissingExtraError("a graph of networkx", "memory", module="networkx") from None
+        raise MissingExtraError("to_networkx", "memory", module="networkx") from None
     graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
     recaller.catch_up()
     names: dict[int, str] = {}

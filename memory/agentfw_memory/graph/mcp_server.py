@@ -1,10 +1,10 @@
-"""A skill graph as an MCP server: recall, add, learn and forget for any agent that speaks the protocol.
-
-The one rule: over HTTP it listens on this machine alone, and answers nobody who doesn't bring the token; there is no
-setting that changes either. Over stdio whoever started it is whom it serves.
+"""An MCP server with the tools recall, add, learn and forget, for any agent that speaks the protocol.
 
     with SkillGraph.open("skills.db", tenant="team-a") as graph:
         serve_stdio(graph)
+
+Over HTTP the server listens on localhost only, and every request needs the token. No setting changes either. Over
+stdio it serves the process that started it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["HOST", "guarded", "make_server", "serve_http", "serve_stdio"]
 
 HOST = "127.0.0.1"
-SHORTEST_TOKEN = 16
+MINIMUM_TOKEN_LENGTH = 16
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -33,28 +33,28 @@ Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 def make_server(graph: SkillGraph) -> MCPServer:
-    """The tools of one tenant's graph."""
+    """Return a server with the tools of one tenant's graph."""
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.types import ToolAnnotations
     except ImportError:
         raise MissingExtraError("the MCP server", "web", module="mcp") from None
     server = MCPServer(
-        "agentfw-memory", instructions="Skills that worked before. Recall before acting; learn afterwards."
+        "agentfw-memory", instructions="Skills that worked before. Call recall before acting, and learn afterwards."
     )
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))
     def recall(query: str, user: str, count: int = 5) -> list[dict[str, Any]]:
-        """The skills that fit a query and a user, the best first, each with its score and the reasons for it."""
-        with _told():
+        """Return the skills that fit a query and a user, best first, each with its score and the reasons for it."""
+        with _tool_errors():
             return [asdict(hit) for hit in graph.recall(query, user=user, k=count)]
 
     @server.tool()
     def add(
         owner: str, text: str, tools: list[str] | None = None, scenarios: list[str] | None = None, shared: bool = False
     ) -> dict[str, Any]:
-        """Add a skill of somebody's, with the tools that it needs and what it is for. Private unless it is shared."""
-        with _told():
+        """Add a skill of a user, with the tools it needs and the scenarios it applies to. Private unless shared."""
+        with _tool_errors():
             return asdict(
                 graph.add_skill(
                     owner=owner,
@@ -67,35 +67,36 @@ def make_server(graph: SkillGraph) -> MCPServer:
 
     @server.tool()
     def learn(trajectory: dict[str, Any], reward: float) -> dict[str, Any]:
-        """Learn from what happened and how good it was; the same id again changes nothing.
+        """Learn from a trajectory and its reward. Repeating an id changes nothing.
 
-        trajectory: id, user, query, and as far as known scenarios, steps (each: action, tool, worked), outcome (in
-        words), skills (ids of those that were used)
+        trajectory: id, user, query, and if known scenarios, steps (each with action, tool, worked), outcome (in words)
+        and skills (ids of the skills that were used)
         """
-        with _told():
+        with _tool_errors():
             return asdict(graph.learn(trajectory, reward))
 
     @server.tool(annotations=ToolAnnotations(destructive_hint=True))
     def forget(user: str) -> dict[str, Any]:
-        """Take a person out for good: skills, history and all. Only when that person asks for it."""
-        with _told():
+        """Delete all data of a user permanently. Only when that user asks for it."""
+        with _tool_errors():
             return asdict(graph.forget(user))
 
     return server
 
 
 def serve_stdio(graph: SkillGraph) -> None:
-    """Serve whoever started this process, until they close its stdin."""
+    """Serve the process that started this one, until it closes stdin."""
     server = make_server(graph)
     graph.prepare()
     server.run()
 
 
 def serve_http(graph: SkillGraph, *, port: int, token: str) -> None:
-    """Serve this machine at http://127.0.0.1:PORT/mcp, until it is interrupted."""
-    if len(token) < SHORTEST_TOKEN:
+    """Serve localhost at http://127.0.0.1:PORT/mcp, until interrupted."""
+    if len(token) < MINIMUM_TOKEN_LENGTH:
         raise BadInputError(
-            f"a token of {len(token)} characters can be guessed", fix=f"take {SHORTEST_TOKEN} or more, at random"
+            f"a token of {len(token)} characters can be guessed",
+            fix=f"use a random token of at least {MINIMUM_TOKEN_LENGTH} characters",
         )
     server = make_server(graph)
     import uvicorn
@@ -106,11 +107,11 @@ def serve_http(graph: SkillGraph, *, port: int, token: str) -> None:
         uvicorn.run(application, host=HOST, port=port, log_level="warning")
     except SystemExit as error:
         if error.code:
-            raise StorageError(f"port {port} can't be listened on", fix="choose another port") from None
+            raise StorageError(f"can't listen on port {port}", fix="choose another port") from None
 
 
 def guarded(application: Any, token: str) -> Application:
-    """An ASGI application that answers only requests which bring the token."""
+    """Wrap an ASGI application so that it rejects requests without the token."""
     wanted = f"Bearer {token}".encode()
 
     async def guard(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -119,7 +120,7 @@ def guarded(application: Any, token: str) -> Application:
             if not secrets.compare_digest(brought, wanted):
                 headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
                 await send({"type": "http.response.start", "status": 401, "headers": headers})
-                await send({"type": "http.response.body", "body": b"bring the token: Authorization: Bearer ..."})
+                await send({"type": "http.response.body", "body": b"send the header Authorization: Bearer TOKEN"})
                 return
         elif scope["type"] != "lifespan":
             return
@@ -129,8 +130,8 @@ def guarded(application: Any, token: str) -> Application:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What goes wrong, in words that the caller's model reads."""
+def _tool_errors() -> Iterator[None]:
+    """Raise errors of the graph as tool errors, whose text the caller's model reads."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

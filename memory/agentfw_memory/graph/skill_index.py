@@ -1,10 +1,10 @@
-"""The vectors of a tenant on two shelves: what everybody may find, and what is somebody's own.
+"""The vectors of a tenant's skills, in two search indexes: one of private and one of shared skills.
 
-The one rule: the shared shelf is searched without a filter, since all of it may be found, and the private one only for
-what is the searcher's. So what others keep to themselves is never even looked at.
+Every user may find every shared skill, so that index is searched without a filter. The private index is searched only
+for the user's own skills, so those of others are never compared.
 
-Most people own little in private, and all of that is looked at; how many skills a tenant has tells only on the shared
-shelf. Each shelf goes over from looking at everything to lists of neighbours by its own size.
+Most users have few private skills, and these are searched exactly. Each index switches to an inverted-file index by
+its own size.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from agentfw_memory.graph.arrays import Bools, Float32Array, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.stores.interface import Float32Array
 from agentfw_memory.graph.vector_index import (
     TRAINING_POINTS,
     ExactIndex,
-    Integers,
     ListIndex,
     VectorIndex,
     Visible,
@@ -27,34 +25,36 @@ from agentfw_memory.graph.vector_index import (
     faiss_installed,
 )
 
-__all__ = ["SHELVES", "Shelves"]
+__all__ = ["PARTS", "SkillIndex"]
 
-Bools = NDArray[np.bool_]
-
-SHELVES = ("private", "shared")
-"""By whether a skill is shared: 0 or 1."""
+PARTS = ("private", "shared")
+"""The two indexes. A skill is in the one at `PARTS[shared]`."""
 
 
-class Shelves:
-    """Vectors by number; whether a number is shared is told at every call."""
+class SkillIndex:
+    """Vectors by number. Callers say at every call which numbers are shared."""
 
     def __init__(self, dimensions: int, settings: GraphSettings) -> None:
         self._settings = settings
-        self._indexes: list[VectorIndex] = [ExactIndex(dimensions) for _ in SHELVES]
+        self._indexes: list[VectorIndex] = [ExactIndex(dimensions) for _ in PARTS]
 
     def __len__(self) -> int:
         return sum(len(index) for index in self._indexes)
 
     @property
-    def indexes(self) -> Mapping[str, VectorIndex]:
-        return dict(zip(SHELVES, self._indexes, strict=True))
+    def dimensions(self) -> int:
+        return self._indexes[0].dimensions
 
-    def take_over(self, shelf: str, index: VectorIndex) -> None:
-        """Use an index that was built before."""
-        self._indexes[SHELVES.index(shelf)] = index
+    @property
+    def parts(self) -> Mapping[str, VectorIndex]:
+        return dict(zip(PARTS, self._indexes, strict=True))
+
+    def use(self, part: str, index: VectorIndex) -> None:
+        """Use an index that was saved earlier."""
+        self._indexes[PARTS.index(part)] = index
 
     def put(self, numbers: Integers, vectors: Float32Array, shared: Bools) -> None:
-        """Take vectors, in the place of those that these numbers had, on whichever shelf."""
+        """Add or replace vectors, moving them between the parts where needed."""
         for place, index in enumerate(self._indexes):
             here = shared == bool(place)
             if len(index):
@@ -66,12 +66,12 @@ class Shelves:
             index.remove(numbers)
 
     def has(self, numbers: Integers, shared: Bools) -> Bools:
-        """Which of these are here, each on its own shelf."""
+        """Return which of these numbers are in the part that they belong to."""
         private, common = self._indexes
         return np.where(shared, common.has(numbers), private.has(numbers))
 
     def keep_only(self, private: Integers, shared: Integers) -> None:
-        """Take down whatever else is there."""
+        """Remove all other numbers."""
         for index, numbers in zip(self._indexes, (private, shared), strict=True):
             index.remove(np.setdiff1d(index.numbers(), numbers).tolist())
 
@@ -83,12 +83,8 @@ class Shelves:
         found[shared], found[~shared] = common.vectors(numbers[shared]), private.vectors(numbers[~shared])
         return found
 
-    @property
-    def dimensions(self) -> int:
-        return self._indexes[0].dimensions
-
     def search(self, query: Float32Array, k: int, own: Collection[int]) -> tuple[Integers, Float32Array]:
-        """The k most like a query, of what is shared and of these private ones, and how like."""
+        """Return the numbers and similarities of the k best skills: of the shared ones and of these private ones."""
         private, common = self._indexes
         found = common.search(query, k, None)
         if not own:
@@ -97,13 +93,13 @@ class Shelves:
         return best(np.concatenate([found[0], mine[0]]), np.concatenate([found[1], mine[1]]), k)
 
     def among(self, query: Float32Array, k: int, numbers: Iterable[int]) -> tuple[Integers, Float32Array]:
-        """Of these numbers the k most like a query, and how like."""
+        """Return the numbers and similarities of the k best of these skills."""
         visible = Visible(numbers)
         sides = [index.search(query, k, visible) for index in self._indexes]
         return best(np.concatenate([side[0] for side in sides]), np.concatenate([side[1] for side in sides]), k)
 
-    def settle(self) -> None:
-        """Go over to lists where there are too many vectors to look at each; make new lists when those are too few."""
+    def fit_size(self) -> None:
+        """Switch large parts to an inverted-file index, and rebuild one that has outgrown its number of lists."""
         for place, index in enumerate(self._indexes):
             count = len(index)
             if count <= self._settings.exact_up_to or not faiss_installed():

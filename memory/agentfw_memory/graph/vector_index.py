@@ -1,7 +1,7 @@
-"""Finding the vectors that are most like one: through all of them, or through the likeliest lists of them.
+"""Nearest-neighbour search over vectors: exact, or approximate with an inverted-file index (FAISS IVF).
 
-The one rule: what a person may not see is left out before the best are chosen, never after. A search is given the
-numbers that may be found, and finds the best of those.
+A search is given the numbers that may be found and returns the best of those. Nothing is filtered out afterwards, so
+skills that a user may not see never take a place among the k best.
 
     >>> index = ExactIndex(dimensions=2)
     >>> index.put(np.array([3, 8]), np.array([[1.0, 0.0], [0.6, 0.8]], np.float32))
@@ -10,8 +10,8 @@ numbers that may be found, and finds the best of those.
     >>> index.search(np.array([1.0, 0.0], np.float32), 1, Visible([8]))[0].tolist()
     [8]
 
-All vectors are of unit length, so likeness is their product. Both kinds give vectors back by number, so that none has
-to be kept twice.
+All vectors have unit length, so similarity is the dot product. Both indexes can return their vectors by number, so no
+second copy is needed.
 """
 
 from __future__ import annotations
@@ -23,33 +23,27 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from agentfw_memory.graph.stores.interface import Float32Array
+from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 
 __all__ = [
     "ExactIndex",
-    "Integers",
     "ListIndex",
     "VectorIndex",
     "Visible",
     "best",
     "faiss_installed",
     "faiss_library",
-    "grown",
     "products",
 ]
 
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 TRAINING_POINTS = 40
-"""So many vectors for each list are enough to find its centre."""
+"""Number of vectors per list that its centre is computed from."""
 TRAINING_ROUNDS = 6
 
 
 class Visible:
-    """The numbers that may be found, in rising order."""
+    """The numbers that a search may find, in ascending order."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self.numbers = np.sort(np.fromiter(numbers, np.int64))
@@ -59,13 +53,13 @@ class Visible:
 
     @property
     def mask(self) -> Bools:
-        """By number; what is beyond its end may not be found."""
+        """Visibility by number. Numbers beyond its end are not visible."""
         mask = np.zeros(int(self.numbers[-1]) + 1 if len(self.numbers) else 0, np.bool_)
         mask[self.numbers] = True
         return mask
 
     def among(self, numbers: Integers) -> Bools:
-        """Which of these may be found."""
+        """Return which of these numbers are visible."""
         mask = self.mask
         known = numbers < len(mask)
         known[known] = mask[numbers[known]]
@@ -80,33 +74,33 @@ class VectorIndex(Protocol):
     def __len__(self) -> int: ...
 
     def numbers(self) -> Integers:
-        """All that are here."""
+        """Return all numbers in the index."""
 
     def has(self, numbers: Integers) -> Bools:
-        """Which of these are here."""
+        """Return which of these numbers are in the index."""
 
     def put(self, numbers: Integers, vectors: Float32Array) -> None:
-        """Take vectors, in the place of those that these numbers had."""
+        """Add vectors, or replace those of known numbers."""
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Numbers that aren't here are left alone."""
+        """Remove vectors. Unknown numbers are ignored."""
 
     def vectors(self, numbers: Integers) -> Float32Array:
-        """The vectors of numbers that are here."""
+        """Return the vectors of numbers in the index."""
 
     def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
-        """The numbers of the k most like the query, and how like; without `visible` all may be found."""
+        """Return the numbers and similarities of the k best vectors, of the visible ones or of all."""
 
 
 class ExactIndex:
-    """Every vector is looked at: one product of a matrix and a vector."""
+    """Compares the query with every vector, by one product of a matrix and a vector."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self._matrix = np.zeros((16, dimensions), np.float32)
         self._numbers = np.zeros(16, np.int64)
         self._count = 0
-        self._slot = np.zeros(16, np.int64)  # by number: its row and one more, so that 0 is none
+        self._slot = np.zeros(16, np.int64)  # by number: its row plus one, or 0
 
     def __len__(self) -> int:
         return self._count
@@ -136,7 +130,7 @@ class ExactIndex:
             slot, last = int(self._slot[number]) - 1, self._count - 1
             moved = self._numbers[last]
             self._matrix[slot], self._numbers[slot], self._slot[moved] = self._matrix[last], moved, slot + 1
-            self._matrix[last] = 0  # nothing of somebody who was forgotten stays in memory
+            self._matrix[last] = 0  # forgotten vectors must not stay in memory
             self._slot[number], self._count = 0, last
 
     def vectors(self, numbers: Integers) -> Float32Array:
@@ -145,18 +139,18 @@ class ExactIndex:
     def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
         count, numbers = self._count, self.numbers()
         if visible is not None and 4 * len(visible) < count:
-            return _among(self, query, k, visible)
-        likeness = products(self._matrix[:count], query)
+            return _exact_among(self, query, k, visible)
+        similarity = products(self._matrix[:count], query)
         if visible is not None:
             hidden = ~visible.among(numbers)
-            likeness[hidden] = -np.inf
-        return best(numbers, likeness, k)
+            similarity[hidden] = -np.inf
+        return best(numbers, similarity, k)
 
 
 class ListIndex:
-    """Vectors in lists of neighbours (FAISS IVF): only the lists whose centres are most like the query are looked at.
+    """An inverted-file index (FAISS IVF). A search looks only at the lists whose centres are nearest to the query.
 
-    Where a person may see so few that looking at each of theirs costs less, that is what is done, and is exact.
+    If few vectors are visible, each of them is compared instead, which is faster and exact.
     """
 
     def __init__(self, index: Any, probed: float, trained_for: int) -> None:
@@ -166,11 +160,11 @@ class ListIndex:
         self.probes = max(1, round(probed * index.nlist))
         self._here = np.zeros(0, np.bool_)
         for place in range(index.nlist if index.ntotal else 0):
-            self._mark(_ids(index, place))
+            self._mark(_numbers_in_list(index, place))
 
     @classmethod
     def trained(cls, sample: Float32Array, count: int, *, probed: float, seed: int) -> ListIndex:
-        """An empty index for about `count` vectors like those of the sample."""
+        """Return an empty index for about `count` vectors distributed like the sample."""
         faiss = faiss_library()
 
         dimensions = sample.shape[1]
@@ -186,7 +180,7 @@ class ListIndex:
 
     @staticmethod
     def lists(count: int) -> int:
-        """How many lists for so many vectors: about as many as there are vectors in each."""
+        """Return the number of lists for `count` vectors: about as many as there are vectors in each."""
         return max(1, min(4096, round(2 * math.sqrt(count))))
 
     def __len__(self) -> int:
@@ -225,17 +219,17 @@ class ListIndex:
 
     def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
         if visible is not None and 4 * len(visible) * self.faiss.nlist < self.probes * len(self):
-            return _among(self, query, k, visible)
-        found = self._searched(query, k, visible, self.probes)
+            return _exact_among(self, query, k, visible)
+        found = self._search_lists(query, k, visible, self.probes)
         wanted = min(k, len(self) if visible is None else len(visible))
-        return found if len(found[0]) >= wanted else self._searched(query, k, visible, self.faiss.nlist)
+        return found if len(found[0]) >= wanted else self._search_lists(query, k, visible, self.faiss.nlist)
 
     def _mark(self, numbers: Integers) -> None:
         if len(numbers):
             self._here = grown(self._here, int(numbers.max()) + 1)
             self._here[numbers] = True
 
-    def _searched(
+    def _search_lists(
         self, query: Float32Array, k: int, visible: Visible | None, probes: int
     ) -> tuple[Integers, Float32Array]:
         faiss = faiss_library()
@@ -244,14 +238,14 @@ class ListIndex:
         chosen = None if bits is None else faiss.IDSelectorBitmap(bits)
         parameters = faiss.SearchParametersIVF(sel=chosen, nprobe=probes)
         with one_thread():
-            likeness, numbers = self.faiss.search(query[np.newaxis], k, params=parameters)
+            similarity, numbers = self.faiss.search(query[np.newaxis], k, params=parameters)
         there = numbers[0] >= 0
-        return numbers[0][there], likeness[0][there]
+        return numbers[0][there], similarity[0][there]
 
 
 @contextmanager
 def one_thread(wanted: bool = True) -> Iterator[None]:
-    """Let FAISS work without helpers: for a few vectors, waking them takes longer than the work."""
+    """Run FAISS on one thread. For few vectors, waking the other threads takes longer than the work."""
     faiss = faiss_library()
 
     before = faiss.omp_get_max_threads()
@@ -268,50 +262,42 @@ def faiss_installed() -> bool:
 
 
 def faiss_library() -> Any:
-    """FAISS, whose own descriptions of its types don't fit what it does."""
+    """Return the module faiss as Any, because its type stubs are wrong."""
     import faiss
 
     return faiss
 
 
 def products(matrix: Float32Array, vector: Float32Array) -> Float32Array:
-    """matrix @ vector, without the helpers that BLAS would wake for it: on a busy machine they come twenty times too
-    late, and on a quiet one the memory is what limits."""
+    """Return matrix @ vector, computed on one thread.
+
+    Memory is the limit here, so the threads of BLAS gain nothing. On a busy machine, waking them is 20 times slower.
+    """
     found: Float32Array = np.einsum("ij,j->i", matrix, vector)
     return found
 
 
-def _among(index: VectorIndex, query: Float32Array, k: int, visible: Visible) -> tuple[Integers, Float32Array]:
-    """Look at each of the few that may be found."""
+def best(numbers: Integers, similarity: Float32Array, k: int) -> tuple[Integers, Float32Array]:
+    """Return the k most similar, highest first. Ties are in ascending order of numbers."""
+    if len(numbers) > k:
+        # Keep all ties with the last one, so that the smaller numbers win and not the order of partitioning.
+        best = np.flatnonzero(similarity >= np.partition(similarity, len(numbers) - k)[len(numbers) - k])
+        numbers, similarity = numbers[best], similarity[best]
+    there = similarity > -np.inf
+    numbers, similarity = numbers[there], similarity[there]
+    order = np.lexsort((numbers, -similarity))[:k]
+    return numbers[order], similarity[order]
+
+
+def _exact_among(index: VectorIndex, query: Float32Array, k: int, visible: Visible) -> tuple[Integers, Float32Array]:
+    """Compare each visible vector."""
     numbers = visible.numbers[index.has(visible.numbers)]
     return best(numbers, products(index.vectors(numbers), query), k)
 
 
-def best(numbers: Integers, likeness: Float32Array, k: int) -> tuple[Integers, Float32Array]:
-    """The k most alike, the smaller number first among equals."""
-    if len(numbers) > k:
-        # All that are as like as the last of them: which of these comes in mustn't be a matter of chance.
-        best = np.flatnonzero(likeness >= np.partition(likeness, len(numbers) - k)[len(numbers) - k])
-        numbers, likeness = numbers[best], likeness[best]
-    there = likeness > -np.inf
-    numbers, likeness = numbers[there], likeness[there]
-    order = np.lexsort((numbers, -likeness))[:k]
-    return numbers[order], likeness[order]
-
-
-def _ids(index: Any, place: int) -> Integers:
-    """The numbers in one list."""
+def _numbers_in_list(index: Any, place: int) -> Integers:
     faiss = faiss_library()
 
     lists = index.invlists
     size = lists.list_size(place)
     return np.array(faiss.rev_swig_ptr(lists.get_ids(place), size), np.int64) if size else np.zeros(0, np.int64)
-
-
-def grown(old: Any, needed: int) -> Any:
-    """The same array with room for so many, and then for as many again, so that growing one by one stays cheap."""
-    if needed <= len(old):
-        return old
-    new = np.zeros((max(needed, 2 * len(old)), *old.shape[1:]), old.dtype)
-    new[: len(old)] = old
-    return new

@@ -1,9 +1,9 @@
-"""A search index in a file beside the store, so that opening a large graph doesn't mean building it again.
+"""Saves a search index beside the store, so that opening a large graph doesn't rebuild it.
 
-The one rule: it is a cache. It is taken only if it is whole, of this very store and no newer than it; it is written to
-a new name and renamed; and whatever somebody forgot since is not left in it.
+The file is a cache. It is used only if it is intact, belongs to this store and tenant, and isn't newer than the store.
+It is written under another name and renamed. It must never hold data of a user who was forgotten later.
 
-A file is a line of JSON, then FAISS's own bytes, then a checksum of both.
+A file is a line of JSON, FAISS's own bytes, and a checksum of both.
 """
 
 from __future__ import annotations
@@ -17,30 +17,29 @@ from pathlib import Path
 from agentfw_memory.graph.stores.interface import Store
 from agentfw_memory.graph.vector_index import ListIndex, faiss_library
 
-__all__ = ["load_index", "remove_index", "save_index"]
+__all__ = ["load_index", "remove_indexes", "save_index"]
 
 FORMAT = 1
-CHECKSUM = 32
-"""Bytes."""
+CHECKSUM_BYTES = 32
 BLOCK = 1 << 20
 
 
-def save_index(index: ListIndex, shelf: str, counter: int, store: Store) -> bool:
-    """Keep an index as it was at a change; False where there is no place for it, or it's out of date already."""
+def save_index(index: ListIndex, part: str, counter: int, store: Store) -> bool:
+    """Save an index as of a change. Return False if there is no place for it or it is already out of date."""
     faiss = faiss_library()
 
-    path = _path(store, shelf)
+    path = _path(store, part)
     if path is None:
         return False
     head = {"format": FORMAT, "store": store.identity, "counter": counter, "trained_for": index.trained_for}
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            check = blake2b(digest_size=CHECKSUM)
+            check = blake2b(digest_size=CHECKSUM_BYTES)
 
-            def write(part: bytes) -> int:
-                check.update(part)
-                return file.write(part)
+            def write(data: bytes) -> int:
+                check.update(data)
+                return file.write(data)
 
             write(json.dumps(head).encode() + b"\n")
             faiss.write_index(index.faiss, faiss.PyCallbackIOWriter(write))
@@ -49,25 +48,25 @@ def save_index(index: ListIndex, shelf: str, counter: int, store: Store) -> bool
             os.fsync(file.fileno())
         partial.replace(path)
     except FileNotFoundError:
-        return False  # whoever forgot somebody has taken it away already
+        return False  # a process that forgot a user removed the partial file
     finally:
         partial.unlink(missing_ok=True)
     if store.forgotten() > counter:
-        # Somebody was forgotten in the meantime, and who forgot them may have looked for this file before it was there.
-        remove_index(store)
+        # A user was forgotten meanwhile, perhaps before this file was there to be removed.
+        remove_indexes(store)
         return False
     return True
 
 
-def load_index(store: Store, shelf: str, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
-    """The index and the change that it was saved at; None where there is none that fits."""
-    path = _path(store, shelf)
+def load_index(store: Store, part: str, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
+    """Return a saved index and the change it was saved at, or None if there is none that fits."""
+    path = _path(store, part)
     if path is None or not path.exists():
         return None
     faiss = faiss_library()
 
     with path.open("rb") as file:
-        if not _whole(path):
+        if not _is_intact(path):
             return None
         head = json.loads(file.readline())
         if head["format"] != FORMAT or head["store"] != store.identity or head["counter"] > store.counter():
@@ -78,8 +77,8 @@ def load_index(store: Store, shelf: str, *, dimensions: int, probed: float) -> t
     return ListIndex(index, probed, head["trained_for"]), head["counter"]
 
 
-def remove_index(store: Store) -> int:
-    """Take the files away, with what others have begun to write of them; how many files that were."""
+def remove_indexes(store: Store) -> int:
+    """Delete all index files of a tenant, partial ones of other processes included. Return how many there were."""
     path = store.index_path
     if path is None:
         return 0
@@ -91,16 +90,16 @@ def remove_index(store: Store) -> int:
     return gone
 
 
-def _path(store: Store, shelf: str) -> Path | None:
+def _path(store: Store, part: str) -> Path | None:
     path = store.index_path
-    return None if path is None else path.with_name(f"{path.stem}-{shelf}{path.suffix}")
+    return None if path is None else path.with_name(f"{path.stem}-{part}{path.suffix}")
 
 
-def _whole(path: Path) -> bool:
-    left = path.stat().st_size - CHECKSUM
-    check = blake2b(digest_size=CHECKSUM)
+def _is_intact(path: Path) -> bool:
+    left = path.stat().st_size - CHECKSUM_BYTES
+    check = blake2b(digest_size=CHECKSUM_BYTES)
     with path.open("rb") as file:
-        while left > 0 and (part := file.read(min(BLOCK, left))):
-            check.update(part)
-            left -= len(part)
+        while left > 0 and (block := file.read(min(BLOCK, left))):
+            check.update(block)
+            left -= len(block)
         return left == 0 and file.read() == check.digest()

@@ -1,17 +1,16 @@
-"""What a skill graph needs of a store: rows of one tenant, read and written in transactions.
+"""The interface between a skill graph and the database it is kept in.
 
-The one rule: a store is opened for one tenant and every row that it reads or writes is that tenant's; there is no
-method by which another tenant could be named. A store keeps, and knows nothing of ranking.
+A store is opened for one tenant and reads and writes only that tenant's rows. No method takes a tenant, so that no
+caller can reach another one. A store keeps rows and knows nothing of ranking.
 
-    with store.writing() as change:                      # everything in here, or nothing
+    with store.writing() as change:                      # all of this is committed, or none of it
         owner = store.nodes(change, "user", ["ana"])["ana"]
         store.add_skills(change, [SkillRow(...)])
 
-Every write is part of a `Change`, which has a number of its own, one more than the last. What a change touches is
-stamped with that number, so that another process asks for what changed `since` and takes that only.
+Every write belongs to a `Change`. Changes are numbered in order, and each row records the change that last touched it,
+so other processes can ask for what changed `since` the last one they have seen.
 
-Nodes of all kinds share one row of numbers per tenant. A number is never used again; a skill's id is `s` and its
-number.
+All nodes of a tenant share one sequence of numbers, and no number is used twice. A skill's id is `s` and its number.
 """
 
 from __future__ import annotations
@@ -22,38 +21,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from agentfw_memory.graph.graph_settings import Visibility
-from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion, Visibility
 
 __all__ = [
-    "BINDING",
+    "MINIMUM_WEIGHT",
     "Change",
     "Clock",
     "EdgeRow",
     "EmbedderRecord",
-    "Float32Array",
     "LiveRows",
     "Record",
     "SkillRow",
     "Store",
     "TrajectoryRow",
-    "number_of",
 ]
 
-BINDING = 0.05
-"""A use with a reward below this binds nobody to a skill; modularity knows no weights of zero or less."""
+MINIMUM_WEIGHT = 0.05
+"""Minimum reward of a use that counts towards communities. Modularity needs weights above zero."""
 
-Float32Array = NDArray[np.float32]
 Record = dict[str, Any]
-"""One row as it is exported: plain JSON values, its table under "row"."""
+"""One exported row: plain JSON values, with the name of its table under "row"."""
+
+Clock = Callable[[], float]
+"""Returns the current time in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderRecord:
-    """Who made the vectors of a tenant. A vector of another maker says nothing beside them."""
+    """The embedder that made a tenant's vectors. Vectors of different embedders can't be compared."""
 
     name: str
     version: str
@@ -62,7 +58,7 @@ class EmbedderRecord:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A transaction that is under way: its number and its moment."""
+    """An open write transaction: its number and its time."""
 
     number: int
     now: float
@@ -70,7 +66,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SkillRow:
-    """A skill's new version, or a new skill's first."""
+    """The first version of a new skill, or the next version of a skill."""
 
     number: int
     owner: int
@@ -82,14 +78,14 @@ class SkillRow:
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
-    """What a search needs of skills that are valid now: one array a column, one place a skill."""
+    """The columns of valid skills that a search needs, one entry per skill."""
 
-    numbers: NDArray[np.int64]
-    owners: NDArray[np.int64]
-    shared: NDArray[np.bool_]
-    uses: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-    """The sum of the rewards of its uses."""
+    numbers: Integers
+    owners: Integers
+    shared: Bools
+    uses: Integers
+    rewards: Floats
+    """Sum of the rewards of all uses."""
     vectors: Float32Array
 
 
@@ -104,7 +100,7 @@ class EdgeRow:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryRow:
-    """What is kept of a trajectory: enough to tell what happened, none of its messages."""
+    """What is kept of a trajectory. Its steps and messages are not."""
 
     id: str
     user: int
@@ -118,14 +114,14 @@ class Store(Protocol):
 
     tenant: str
 
-    # Who and what
+    # The tenant
 
     @property
     def identity(self) -> str:
-        """Of this store and tenant: random, made once, kept. A cache that was made for another one is no good."""
+        """Random id of this store and tenant. A cache made for another identity is discarded."""
 
     def embedder(self) -> EmbedderRecord | None:
-        """Who made the vectors; None as long as there are none."""
+        """The embedder of the vectors, or None before the first one."""
 
     def set_embedder(self, change: Change, embedder: EmbedderRecord) -> None: ...
 
@@ -133,110 +129,115 @@ class Store(Protocol):
         """The number of the last change."""
 
     def forgotten(self) -> int:
-        """The number of the last change that forgot somebody; a cache from before it must not stay on disk."""
+        """The number of the last change that forgot a user. Caches from before it must not stay on disk."""
 
     # Writing
 
     def writing(self) -> AbstractContextManager[Change]:
-        """Everything in this block becomes so at once, at its end; an exception undoes it. Waits for other writers.
+        """Open a write transaction. It commits at the end of the block and rolls back on an exception.
 
-        Only one such block at a time; reads within it see what it has written.
+        Waits for other writers. Reads inside the block see its writes.
         """
 
     def nodes(self, change: Change, kind: NodeKind, names: Sequence[str]) -> dict[str, int]:
-        """The numbers of nodes, made where they are new. Not for skills and trajectories."""
+        """Return the numbers of nodes by name, creating missing ones. Not for skills and trajectories."""
 
     def new_numbers(self, change: Change, count: int) -> range: ...
 
     def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
-        """Skills with new numbers."""
+        """Add skills with new numbers."""
 
     def twins(self, pairs: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
-        """Of these pairs of owner and text, those that are there already as a valid skill, with its number."""
+        """Return the numbers of valid skills that have one of these (owner, text) pairs."""
 
     def replace_skill(self, change: Change, row: SkillRow) -> None:
-        """End the present version at `row.valid_from` and begin this one."""
+        """End the current version at `row.valid_from` and start this one."""
 
     def end_skills(self, change: Change, numbers: Sequence[int]) -> None:
-        """They are no longer so: their versions and edges end, their vectors go, their history stays."""
+        """End skills with their versions and edges. Their vectors are deleted, their history stays."""
 
     def count_use(self, change: Change, number: int, uses: int, rewards: float) -> None:
-        """Add to how often a skill was used, and to the rewards of it."""
+        """Add to a skill's number of uses and to the sum of their rewards."""
 
     def recount(self, change: Change, numbers: Iterable[int]) -> None:
-        """Count the uses and rewards of these skills anew, from their valid EXECUTED edges."""
+        """Recompute uses and rewards of these skills from their valid EXECUTED edges."""
 
     def touch(self, change: Change, numbers: Iterable[int]) -> None:
-        """Something about these skills changed that a search has to know, such as an edge."""
+        """Mark skills as changed, for example because an edge of theirs did."""
 
     def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
-        """How many are new. What is there with the same weight stays; with another weight the old one ends."""
+        """Add edges and return how many are new.
+
+        An edge that exists with the same weight stays. With another weight the old edge ends and a new one starts.
+        """
 
     def end_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
-        """How many were there."""
+        """End edges and return how many existed."""
 
     def add_trajectory(self, change: Change, row: TrajectoryRow) -> int:
-        """Its number."""
+        """Add a trajectory and return its number."""
 
     def set_profile(self, change: Change, user: int, text: str, vector: Float32Array) -> None: ...
 
     # Reading
 
     def find(self, kind: NodeKind, name: str) -> int | None:
-        """The number of a node, if it is there. Trajectories are found by their id."""
+        """Return the number of a node, or None. Trajectories are found by their id."""
 
     def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
-        """The valid skills that changed after `since`, by number, in batches."""
+        """Yield the valid skills that changed after `since`, by number, in batches of up to `rows`."""
 
     def ended(self, since: int) -> list[int]:
-        """The skills that ended or were forgotten after `since`, and the users that were forgotten."""
+        """Return the skills that ended or were forgotten after `since`, and the users that were forgotten."""
 
     def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
-        """What communities are found in: row, user, skill and weight of the valid edges that came after a row, from
-        the earliest.
+        """Yield the edges that communities are found in: (row, user, skill, weight), oldest first, after a row.
 
-        A user is bound to the skills that are theirs (OWNS), and to those that one of their trajectories used
-        (EXECUTED) by the trajectory's reward, where that is at least `BINDING`.
+        A user is connected to their own skills (OWNS), and to skills that their trajectories used (EXECUTED). The
+        weight of a use is its reward. Uses below `MINIMUM_WEIGHT` are left out.
         """
 
     def relations(self, numbers: Sequence[int] | None = None) -> list[tuple[EdgeKind, int, int]]:
-        """The valid COMPLEMENTS and CONFLICTS of these skills, of all without a choice."""
+        """Return the valid COMPLEMENTS and CONFLICTS edges of these skills, or of all skills."""
 
-    def profile(self, user: int) -> Float32Array | None: ...
+    def profile(self, user: int) -> Float32Array | None:
+        """Return the vector of a user's profile."""
 
     def profiles_changed(self, since: int) -> list[int]:
-        """Users whose profile changed after `since`."""
+        """Return the users whose profile changed after `since`."""
 
     def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
-        """The valid ones of these skills; with a reader only those that this user may see."""
+        """Return the valid ones of these skills, in this order. With a `reader`, only those that user may see."""
 
     def texts(self, numbers: Sequence[int]) -> dict[int, str]:
-        """The texts of the valid ones of these skills."""
+        """Return the texts of the valid ones of these skills."""
 
     def skills_of(self, scenario: int) -> list[int]:
-        """The valid skills that apply to a scenario or are triggered by it."""
+        """Return the valid skills that apply to a scenario or are triggered by it."""
 
-    def versions(self, number: int) -> list[SkillVersion]: ...
+    def versions(self, number: int) -> list[SkillVersion]:
+        """Return all versions of a skill, oldest first."""
 
     def edges(self, number: int) -> list[Edge]:
-        """All edges of a node, also those that ended, from the earliest."""
+        """Return all edges of a node, ended ones included, oldest first."""
 
     def edge_rows(self, number: int) -> list[EdgeRow]:
-        """The valid edges of a node, by numbers."""
+        """Return the valid edges of a node, oldest first."""
 
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
-        """For pairs of these skills, the smaller number first: how many trajectories of this reward used both."""
+        """Count the trajectories of at least this reward that used both skills of a pair, smaller number first."""
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """{"nodes": by kind, "edges": by kind (valid ones), "skills": {"shared": n, "past": n}}"""
+        """Return {"nodes": by kind, "edges": valid ones by kind, "skills": {"shared": n, "past": n}}."""
 
-    def bytes_on_disk(self) -> int: ...
+    def bytes_on_disk(self) -> int:
+        """Return the size of the database, other tenants included."""
 
     @property
     def index_path(self) -> Path | None:
-        """Where a search index may be kept beside this tenant's rows; None for nowhere."""
+        """Where a search index may be saved, or None if it can't be saved beside this store."""
 
-    # Caches that are kept in the store
+    # Saved caches
 
     def save_state(self, change: Change, name: str, state: bytes) -> None: ...
 
@@ -245,45 +246,34 @@ class Store(Protocol):
     # Forgetting
 
     def forget(self, change: Change, user: int) -> dict[str, int]:
-        """Delete a user with everything that is theirs; how many rows, by `Receipt`'s names. States are deleted too."""
+        """Delete a user and all their data, and all saved states. Return row counts by the names of `Receipt`."""
 
     def erase(self) -> None:
-        """After `forget` was committed: see to it that no byte of what was deleted is left in the files."""
+        """Remove deleted rows from the files too. Call it after `forget` was committed."""
 
-    # Other vectors
+    # Re-embedding
 
     def stage_vectors(self, change: Change, embedder: EmbedderRecord, vectors: Mapping[int, Float32Array]) -> None:
-        """Put new vectors (of skills, and of users' profiles) beside the present ones; what is staged for another
-        embedder goes. A change of the text takes its staged vector back."""
+        """Store new vectors of skills and profiles without using them yet.
+
+        Vectors staged for another embedder are deleted. Changing a text deletes its staged vector.
+        """
 
     def unstaged(self, embedder: EmbedderRecord, rows: int) -> list[tuple[int, str]]:
-        """At most so many numbers and texts that have no vector of this embedder yet."""
+        """Return up to `rows` (number, text) pairs that have no staged vector of this embedder."""
 
     def take_staged(self, change: Change, embedder: EmbedderRecord) -> None:
-        """Put all staged vectors in the place of the present ones."""
+        """Replace all vectors by the staged ones."""
 
-    # Moving house
+    # Export and import
 
     def dump(self) -> Iterator[Record]:
-        """Every row of this tenant, history included, as of one moment, in the order in which `load` takes them."""
+        """Yield all rows, history included, from one snapshot, in the order that `load` expects."""
 
     def load(self, change: Change, records: Iterable[Record]) -> int:
-        """Take the rows of a dump into a tenant that has none; how many. A row that can't be is a ValueError, and so
-        are vectors of another embedder than the tenant's."""
+        """Add the rows of a dump to an empty tenant and return how many there are.
+
+        Raises ValueError for an invalid row, and for vectors of another embedder than the tenant's.
+        """
 
     def close(self) -> None: ...
-
-
-def number_of(skill: str) -> int | None:
-    """The number in a skill's id; None where it is no such id.
-
-    >>> number_of("s17"), number_of("17"), number_of("s01")
-    (17, None, None)
-    """
-    digits = skill[1:]
-    plain = skill[:1] == "s" and digits.isascii() and digits.isdigit() and len(digits) < 19
-    return int(digits) if plain and str(int(digits)) == digits else None
-
-
-Clock = Callable[[], float]
-"""Seconds since 1970."""

@@ -1,14 +1,13 @@
 """The tables of skill graphs on a PostgreSQL server with pgvector, and the connection to it.
 
-The one rule: everything is in a schema of our own, `skillgraph`; what is another program's, or newer than we are, is
-left exactly as it is.
+All tables are in the schema `skillgraph`. A schema of another program or of a newer version is left untouched.
 
     connection = open_server("postgresql://ana@db.example.org/team")
     with transaction(connection):
         ...
 
-A commit waits for the server's disk, so what was acknowledged survives a crash of either side. The vectors are
-pgvector's, of any dimension up to its 16,000. No password is ever shown.
+A commit waits for the server's disk, so acknowledged writes survive a crash of either side. Vectors are pgvector's, of
+up to 16,000 dimensions. Error messages never show the password.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["TABLES", "open_server", "told", "transaction"]
+__all__ = ["TABLES", "open_server", "server_errors", "transaction"]
 
 VERSION = 1
-PATIENCE = 120
-"""Seconds that one may wait for others before it is an error."""
-MAKING = 0x534B4730
-"""Who makes the tables holds this lock, so that several processes may come to a new server at once."""
+LOCK_TIMEOUT = 120
+"""Seconds to wait for other processes before raising StoreBusyError."""
+CREATION_LOCK = 0x534B4730
+"""Advisory lock held while the tables are created, so that several processes can open a new server at once."""
 
 SCHEMA = """
 CREATE EXTENSION IF NOT EXISTS vector;
@@ -138,7 +137,7 @@ CREATE TABLE skillgraph.state (
 );
 """
 
-# The planner keeps samples of columns, and what is forgotten would stay in them; no statement here needs any of these.
+# The planner keeps samples of column values, which would outlive a forgotten user. No statement needs these samples.
 UNSAMPLED = (
     ("node", "name"),
     ("trajectory", "query"),
@@ -151,32 +150,32 @@ UNSAMPLED = (
 )
 
 TABLES = ("node", "trajectory", "version", "live", "ended", "edge", "profile", "staged", "state")
-"""Where a person's rows may be."""
+"""The tables that can hold data of a user."""
 
 
 def open_server(url: str) -> Connection:
-    """Connect, and make the tables where there are none."""
+    """Connect, and create the tables if there are none."""
     try:
         import psycopg
     except ImportError:
         raise MissingExtraError("a graph on PostgreSQL", "postgres", module="psycopg") from None
-    shown = _shown(url)
+    shown = _without_password(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=20)
     except psycopg.Error as error:
-        said = str(error).strip().splitlines()[-1]
+        reason = str(error).strip().splitlines()[-1]
         raise StoreRefusedError(
-            f"{shown} can't be reached: {said}", fix="is the server running there, and are address and user right?"
+            f"{shown} can't be reached: {reason}", fix="check that the server is running, and the address and user name"
         ) from None
     try:
-        connection.execute(f"SET lock_timeout = '{PATIENCE}s'")
+        connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}s'")
         _prepare(connection, shown)
         connection.execute("SET search_path TO skillgraph, public")
     except psycopg.Error as error:
         connection.close()
         raise StoreRefusedError(
             f"{shown} can't hold skill graphs: {str(error).strip()}",
-            fix="it needs pgvector (CREATE EXTENSION vector) and a user who may create a schema",
+            fix="install pgvector (CREATE EXTENSION vector), and use a role that may create a schema",
         ) from None
     except BaseException:
         connection.close()
@@ -185,38 +184,40 @@ def open_server(url: str) -> Connection:
 
 
 @contextmanager
-def transaction(connection: Connection, *, begin: str = "") -> Iterator[None]:
-    """All of it or nothing. `begin` is how the transaction is to be, in the words of SET TRANSACTION."""
-    with told(), connection.transaction():
-        if begin:
-            connection.execute(f"SET TRANSACTION {begin}".encode())
+def transaction(connection: Connection, *, mode: str = "") -> Iterator[None]:
+    """Commit at the end of the block, or roll back on an exception. `mode` is an argument of SET TRANSACTION."""
+    with server_errors(), connection.transaction():
+        if mode:
+            connection.execute(f"SET TRANSACTION {mode}".encode())
         yield
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """What the server refuses, in our words."""
+def server_errors() -> Iterator[None]:
+    """Raise errors of the server as ours."""
     import psycopg
 
     try:
         yield
     except psycopg.errors.LockNotAvailable as error:
         raise StoreBusyError(
-            f"somebody else has held the graph for {PATIENCE} seconds",
-            fix="look for a process that hangs in a transaction, end it and try again",
+            f"another process has held the graph for {LOCK_TIMEOUT} seconds",
+            fix="end the process that hangs in a transaction, then try again",
         ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise StorageError(
-            f"the server refused: {str(error).strip()}", fix="what was acknowledged is intact; open the graph again"
+            f"the server failed: {str(error).strip()}", fix="open the graph again; acknowledged writes are safe"
         ) from error
     except psycopg.Error as error:
-        raise SkillGraphError(f"the server refused: {str(error).strip()}", fix="nothing of it was kept") from error
+        raise SkillGraphError(
+            f"the server refused: {str(error).strip()}", fix="change the input; nothing of it was stored"
+        ) from error
 
 
 def _prepare(connection: Connection, shown: str) -> None:
-    """Check whose schema it is, and make it where there is none."""
+    """Check whose schema it is, and create it if there is none."""
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (MAKING,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
         found = connection.execute("SELECT to_regnamespace('skillgraph'), to_regclass('skillgraph.format')").fetchone()
         assert found is not None
         if found[0] is None:
@@ -226,19 +227,18 @@ def _prepare(connection: Connection, shown: str) -> None:
             connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
         elif found[1] is None:
             raise StoreRefusedError(
-                f"{shown} has a schema skillgraph of another program", fix="choose another database"
+                f"{shown} has a schema skillgraph that belongs to another program", fix="choose another database"
             )
         row = connection.execute("SELECT version FROM skillgraph.format").fetchone()
         if row is None or row[0] > VERSION:
             version = row[0] if row else "unknown"
             raise StoreRefusedError(
-                f"{shown} was written by a newer agentfw (format {version}, this one reads {VERSION})",
+                f"{shown} was written by a newer agentfw (format {version}, this version reads {VERSION})",
                 fix="pip install --upgrade agentfw",
             )
 
 
-def _shown(url: str) -> str:
-    """An address without its password."""
+def _without_password(url: str) -> str:
     try:
         parts = urlsplit(url)
         return f"postgresql://{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -1,9 +1,11 @@
-"""The store of skill graphs on a PostgreSQL server: opening it, forgetting, other vectors, moving house.
-
-The one rule: it keeps every promise of the store in a file, and says where it can't: who is forgotten is gone from the
-tables and their files at once, but a server's own log and backups are in its keeper's hands.
+"""The store of skill graphs on a PostgreSQL server.
 
     store = PostgresStore.open("postgresql://ana@db.example.org/team", tenant="team-a")
+
+It gives the same guarantees as a file, with one exception: a forgotten user is removed from the tables and their files
+at once, but the server's log, replicas and backups are out of reach from here.
+
+The statements are in sql_rows.py and sql_store.py, the tables and the connection in postgres_server.py.
 """
 
 from __future__ import annotations
@@ -11,35 +13,46 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentfw_memory.graph.stores.interface import Clock, Float32Array
-from agentfw_memory.graph.stores.postgres_rows import PostgresRows, listed, unsent
-from agentfw_memory.graph.stores.postgres_server import TABLES, open_server, told, transaction
-from agentfw_memory.graph.stores.sql_store import WholeTenant
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.stores.interface import Clock
+from agentfw_memory.graph.stores.postgres_server import TABLES, open_server, server_errors, transaction
+from agentfw_memory.graph.stores.sql_store import SqlStore
+
+if TYPE_CHECKING:
+    from agentfw_memory.graph.stores.postgres_server import Connection
 
 __all__ = ["PostgresStore"]
 
-FETCHED = 2_000
-"""Rows that an export takes from the server at a time."""
+FETCH_SIZE = 2_000
+"""Rows fetched at a time during an export."""
 _cursors = itertools.count()
 
 
-class PostgresStore(PostgresRows, WholeTenant):
-    """One tenant of one database."""
+class PostgresStore(SqlStore):
+    """One tenant of a database."""
 
+    any_of = "= ANY(?::bigint[])"
     vector_value = "?::real[]::vector"
-    vector_read = "vector_send(vector)"
+    vector_column = "vector_send(vector)"
+
+    def __init__(self, connection: Connection, tenant: str, number: int, clock: Clock) -> None:
+        super().__init__(tenant, number, clock)
+        self._connection = connection
 
     @classmethod
     def open(cls, url: str, *, tenant: str, clock: Clock = time.time) -> PostgresStore:
-        """Connect, and make the tenant where it is new."""
+        """Connect, and create the tenant if it is new."""
         connection = open_server(url)
         try:
-            with told():
+            with server_errors():
                 find = "SELECT tenant FROM tenant WHERE name = %s"
                 row = connection.execute(find, (tenant,)).fetchone()
                 if row is None:
@@ -56,17 +69,16 @@ class PostgresStore(PostgresRows, WholeTenant):
 
     @classmethod
     def tenants(cls, url: str) -> list[str]:
-        """Whose graphs are in a database."""
+        """Return the names of the tenants in a database."""
         connection = open_server(url)
         try:
-            with told():
+            with server_errors():
                 rows = connection.execute('SELECT name FROM tenant ORDER BY name COLLATE "C"').fetchall()
             return [name for (name,) in rows]
         finally:
             connection.close()
 
     def bytes_on_disk(self) -> int:
-        """Of all tables, other tenants included."""
         sql = (
             "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c "
             "WHERE c.relnamespace = 'skillgraph'::regnamespace AND c.relkind = 'r'"
@@ -75,57 +87,55 @@ class PostgresStore(PostgresRows, WholeTenant):
 
     @property
     def index_path(self) -> Path | None:
-        """Nowhere: each process makes its index from the rows."""
+        """None: each process builds its index from the rows."""
         return None
 
     def close(self) -> None:
         self._connection.close()
 
     def erase(self) -> None:
-        """Write the tables anew, so that nothing of what was deleted is left in their files.
-
-        The server's log, until it is overwritten, and its archives, replicas and backups can't be reached from here.
-        """
+        """Rewrite the tables, so that their files hold nothing of what was deleted."""
         for table in TABLES:
-            self._execute(f"VACUUM FULL {table}")
+            self._run(f"VACUUM FULL {table}")
 
-    # Within
+    # The dialect
 
-    def _do(self, sql: str, *values: Any) -> int:
-        return self._execute(sql.replace("?", "%s"), *values)
+    def _run(self, sql: str, *values: Any) -> int:
+        with server_errors():
+            return self._connection.execute(_query(sql), values).rowcount
 
-    def _do_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self._many(sql.replace("?", "%s"), rows)
+    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        with server_errors(), self._connection.cursor() as cursor:
+            cursor.executemany(_query(sql), rows)
 
-    def _ask(self, sql: str, *values: Any) -> list[Any]:
-        return self._rows(sql.replace("?", "%s"), *values)
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        with server_errors():
+            return self._connection.execute(_query(sql), values).fetchall()
 
     def _stream(self, sql: str, *values: Any) -> Iterator[Any]:
         with self._connection.cursor(f"stream_{next(_cursors)}") as cursor:
-            cursor.itersize = FETCHED
-            yield from cursor.execute(sql.replace("?", "%s").encode(), values)
+            cursor.itersize = FETCH_SIZE
+            yield from cursor.execute(_query(sql), values)
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._connection)
 
     def _snapshot(self) -> AbstractContextManager[None]:
-        return transaction(self._connection, begin="ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        return transaction(self._connection, mode="ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+    def _numbers(self, numbers: Iterable[int]) -> list[int]:
+        return list(numbers)
 
     def _vector(self, vector: Float32Array) -> list[float]:
-        return listed(vector)
+        numbers: list[float] = np.asarray(vector, np.float32).tolist()
+        return numbers
 
-    def _read_vector(self, value: bytes) -> Float32Array:
-        return unsent(value)
+    def _read_vectors(self, values: Sequence[bytes]) -> Float32Array:
+        # The server sends a header of four bytes, then big-endian floats.
+        return np.stack([np.frombuffer(value, ">f4", offset=4) for value in values]).astype(np.float32)
 
-    def _ends(self, near: str, far: str, numbers: Sequence[int]) -> list[int]:
-        sql = f"SELECT DISTINCT {far} FROM edge WHERE tenant = %s AND {near} = ANY(%s::bigint[])"
-        return [number for (number,) in self._rows(sql, self._tenant, list(numbers))]
 
-    def _delete(self, table: str, column: str, numbers: Sequence[int]) -> int:
-        sql = f"DELETE FROM {table} WHERE tenant = %s AND {column} = ANY(%s::bigint[])"
-        return self._execute(sql, self._tenant, list(numbers))
-
-    def _delete_orphans(self, numbers: set[int]) -> int:
-        sql = (
-            "DELETE FROM node n WHERE n.tenant = %s AND n.number = ANY(%s::bigint[]) "
-            "AND n.kind IN ('tool', 'scenario') AND NOT EXISTS (SELECT 1 FROM edge e "
-            "WHERE e.tenant = n.tenant AND (e.source = n.number OR e.target = n.number))"
-        )
-        return self._execute(sql, self._tenant, sorted(numbers))
+@lru_cache(maxsize=1_000)
+def _query(sql: str) -> bytes:
+    """Return a statement with the placeholders of psycopg."""
+    return sql.replace("?", "%s").encode()

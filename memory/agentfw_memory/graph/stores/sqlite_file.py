@@ -1,15 +1,14 @@
-"""The file of a skill graph: its tables, whose file it is, and how several processes share it without a word of it.
+"""The SQLite file of skill graphs: its tables, checks on opening, and waiting for locks.
 
-The one rule: a file that isn't ours, or is newer than we are, is left exactly as it is; and whoever finds the file in
-use waits, so that nobody outside of here ever hears "database is locked".
+A file of another program or of a newer version is left untouched. Locked files are waited for, so that no caller sees
+"database is locked".
 
     connection = open_file("skills.db", power_safe=False)
     with transaction(connection):
         ...
 
-Write-ahead logging throughout: readers and one writer at a time don't hinder each other. With `synchronous=NORMAL` what
-was committed survives `kill -9`, since the log is with the operating system by then; `power_safe` waits for the disk
-too.
+The file uses write-ahead logging, so readers and one writer don't block each other. With `synchronous=NORMAL`, commits
+survive `kill -9`, because the log is in the hands of the operating system. `power_safe` waits for the disk too.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from typing import TypeVar
 
 from agentfw_memory.errors import StorageError, StoreBusyError, StoreRefusedError
 
-__all__ = ["open_file", "patiently", "transaction"]
+__all__ = ["LOCK_TIMEOUT", "open_file", "transaction", "wait_for_lock"]
 
 Answer = TypeVar("Answer")
 
 VERSION = 1
-APPLICATION = 0x534B4730  # "SKG0": tells our files from other programs' databases
-PATIENCE = 120.0
-"""Seconds that one may wait for others before it is an error; a write takes milliseconds, an export seconds."""
+APPLICATION = 0x534B4730  # "SKG0": marks our files
+LOCK_TIMEOUT = 120.0
+"""Seconds to wait for other processes before raising StoreBusyError. A write takes milliseconds, an export seconds."""
 
 SCHEMA = """
 CREATE TABLE tenant (
@@ -137,22 +136,22 @@ CREATE TABLE state (
 
 
 def open_file(path: str | Path, *, power_safe: bool) -> sqlite3.Connection:
-    """Open or make a file of skill graphs; `:memory:` is a file that nobody else sees."""
+    """Open or create a file of skill graphs. `:memory:` is a private one in memory."""
     try:
-        connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, check_same_thread=False, isolation_level=None)
     except sqlite3.Error as error:
-        raise StoreRefusedError(f"{path} can't be opened: {error}", fix="choose a path in a folder of yours") from None
+        raise StoreRefusedError(f"{path} can't be opened: {error}", fix="choose a path in a writable folder") from None
     try:
-        patiently(lambda: _prepare(connection, path))
-        patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
+        wait_for_lock(lambda: _prepare(connection, path))
+        wait_for_lock(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
         connection.execute(f"PRAGMA synchronous = {'FULL' if power_safe else 'NORMAL'}")
-        connection.execute("PRAGMA temp_store = MEMORY")  # what is forgotten must not be left in a temporary file
+        connection.execute("PRAGMA temp_store = MEMORY")  # forgotten data must not stay in a temporary file
         connection.execute("PRAGMA cache_size = -16000")
-        # A log of up to 32 MB is folded in at once: folding waits for the disk, and ten small folds wait ten times.
+        # Checkpoint the log at 32 MB. Each checkpoint waits for the disk, so a few large ones are faster.
         connection.execute("PRAGMA wal_autocheckpoint = 8000")
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise StoreRefusedError(f"{path} is no file of skill graphs: {error}", fix="choose another path") from None
+        raise StoreRefusedError(f"{path} is not a file of skill graphs: {error}", fix="choose another path") from None
     except BaseException:
         connection.close()
         raise
@@ -161,26 +160,26 @@ def open_file(path: str | Path, *, power_safe: bool) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, *, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """All of it or nothing. An immediate one is a writer's: it waits for the one before it."""
-    patiently(lambda: connection.execute(begin))
+    """Commit at the end of the block, or roll back on an exception. BEGIN IMMEDIATE waits for other writers."""
+    wait_for_lock(lambda: connection.execute(begin))
     try:
         yield
-        patiently(lambda: connection.execute("COMMIT"))
+        wait_for_lock(lambda: connection.execute("COMMIT"))
     except BaseException as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         if isinstance(error, sqlite3.OperationalError):
-            raise StorageError(f"the disk refused: {error}", fix="free some space, then try again") from error
+            raise StorageError(f"the disk refused a write: {error}", fix="free some space, then try again") from error
         raise
 
 
-def patiently(call: Callable[[], Answer]) -> Answer:
-    """Call again while somebody else holds the file.
+def wait_for_lock(call: Callable[[], Answer]) -> Answer:
+    """Call a function, and repeat it while another process holds the file.
 
-    SQLite waits by itself, but not in every case: turning the log on, taking over a log whose writer was killed, and
-    reading while the last one closes the file are refused at once.
+    SQLite's own timeout doesn't cover every case: it gives up at once when turning on the log, when recovering the log
+    of a killed writer, and when reading while the last connection closes.
     """
-    until, pause = time.monotonic() + PATIENCE, 0.001
+    until, pause = time.monotonic() + LOCK_TIMEOUT, 0.001
     while True:
         try:
             return call()
@@ -189,17 +188,17 @@ def patiently(call: Callable[[], Answer]) -> Answer:
                 raise
             if time.monotonic() > until:
                 raise StoreBusyError(
-                    f"somebody else has held the file for {PATIENCE:.0f} seconds",
-                    fix="look for a process that hangs with the file open, end it and try again",
+                    f"another process has held the file for {LOCK_TIMEOUT:.0f} seconds",
+                    fix="end the process that hangs with the file open, then try again",
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
 
 
 def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
-    """Check whose file it is, and make the tables where it is new; several processes may come at once."""
+    """Check whose file it is, and create the tables in a new one. Several processes may do so at once."""
     if _pragma(connection, "application_id") != APPLICATION:
-        # Looked at again once nobody else can write: another process may be making the same new file right now.
+        # Check again under the write lock: another process may be creating the same file.
         connection.execute("BEGIN IMMEDIATE")
         try:
             tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
@@ -215,7 +214,7 @@ def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
     version = _pragma(connection, "user_version")
     if version > VERSION:
         raise StoreRefusedError(
-            f"{path} was written by a newer agentfw (format {version}, this one reads {VERSION})",
+            f"{path} was written by a newer agentfw (format {version}, this version reads {VERSION})",
             fix="pip install --upgrade agentfw",
         )
 
