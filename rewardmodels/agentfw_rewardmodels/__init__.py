@@ -21,7 +21,9 @@ from agentfw_rewardmodels.errors import (
     UnknownUserError,
 )
 from agentfw_rewardmodels.preference.model import PreferenceModel
-from agentfw_rewardmodels.preference.records import (
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
+from agentfw_rewardmodels.preference.results import (
     Evaluation,
     Explanation,
     NearItem,
@@ -29,8 +31,6 @@ from agentfw_rewardmodels.preference.records import (
     PreferenceScore,
     Scores,
 )
-from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
-from agentfw_rewardmodels.preference.settings import PreferenceSettings
 from agentfw_rewardmodels.preference.training import Progress
 
 __all__ = [
