@@ -159,7 +159,7 @@ class ModelLearner(Learner):
             if isinstance(error, RuntimeError) and "memory" not in str(error):
                 raise
             asked = str(error).partition("\n")[0]
-            lower = [f"learner.tokens={max(1, self.settings.tokens // 2)}"]
+            lower = [f"learner.tokens={max(1, network.piece_size // 2)}"]
             if not network.checkpointing:
                 lower.append("learner.checkpointing=true")
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
