@@ -68,6 +68,7 @@ class Loop:
             self.parts.learner.open(home)
             if self.state.update:
                 self.parts.learner.restore(self.state.learner)
+            self.parts.learner.rest()
         if not self.state.update:
             return
         with blamed(f'the optimizer "{self.spec.optimizer.name}"'):
@@ -216,7 +217,9 @@ class Loop:
         )
         await self.parts.policy.rest()
         with blamed_learner(self.spec, f"making update {number}"):
+            self.parts.learner.wake()
             update = self.parts.learner.update(batch)
+            self.parts.learner.rest()
         finite(update.metrics, f'the learner "{self.spec.learner.name}"')
         if update.version == self.state.version or not update.adapter.exists():
             raise PluginError(

@@ -65,4 +65,7 @@ class Proof:
     def _learner(self, *, base: bool = False) -> Sequence[float]:
         assert self.probe is not None
         with blamed_learner(self.spec, "asked about the probe"):
-            return self.parts.learner.logprobs(self.probe.prompt_ids, self.probe.token_ids, base=base)
+            self.parts.learner.wake()
+            found = self.parts.learner.logprobs(self.probe.prompt_ids, self.probe.token_ids, base=base)
+            self.parts.learner.rest()
+            return found

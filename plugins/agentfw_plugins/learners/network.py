@@ -116,6 +116,14 @@ class Network:
     def parameters(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
+    def move(self, device: str) -> None:
+        """Move every weight to a device, as when it makes room for a policy; the same tensors stay trained."""
+        self._model.to(device)
+        if self._reference is not None:
+            self._reference.to(device)
+        for parameter in self.parameters():
+            parameter.grad = None
+
     # -- tokens through it ---------------------------------------------------------------------------------------------
 
     def pack(self, turns: list[TurnTokens]) -> list[Packed]:

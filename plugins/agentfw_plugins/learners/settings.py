@@ -49,6 +49,11 @@ class TrainableSettings(Settings):
         description="Maximum number of tokens computed at once; less takes less memory. "
         "Default: chosen from what the batch shares and the memory there is.",
     )
+    offload: bool = Field(
+        False,
+        description="Move weights and optimizer state to the machine's memory while the policy works: "
+        "for when both share one GPU.",
+    )
     checkpointing: bool | None = Field(
         None, description="Compute activations twice instead of keeping them; where not set: on a GPU only."
     )
