@@ -101,6 +101,49 @@ def test_a_group_that_tells_nothing_does_not_reach_the_learner(
     assert any(line["groups_alike"] for line in figures)
 
 
+def test_policy_and_learner_never_work_at_once(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One GPU has memory for one: the learner rests while episodes are played, and the policy while it learns."""
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    seen: list[tuple[str, bool, bool]] = []
+    awake = {"policy": True, "learner": True}
+
+    def turn(name: str, up: bool) -> Any:
+        def now(self: Any) -> None:
+            awake[name] = up
+
+        async def later(self: Any) -> None:
+            awake[name] = up
+
+        return later if name == "policy" else now
+
+    def watched(kind: Any, name: str, who: str) -> None:
+        before = getattr(kind, name)
+
+        def call(self: Any, *given: Any, **named: Any) -> Any:
+            seen.append((name, awake["policy"], awake["learner"]))
+            assert awake[who], f"{who} was asked for {name} while it rested"
+            return before(self, *given, **named)
+
+        monkeypatch.setattr(kind, name, call)
+
+    for kind, who in ((bandit.Biased, "policy"), (bandit.Bias, "learner")):
+        monkeypatch.setattr(kind, "rest", turn(who, False), raising=False)
+        monkeypatch.setattr(kind, "wake", turn(who, True), raising=False)
+    watched(bandit.Biased, "generate", "policy")
+    watched(bandit.Biased, "publish", "policy")
+    watched(bandit.Bias, "update", "learner")
+    watched(bandit.Bias, "logprobs", "learner")
+
+    training = laboratory.train(tmp_path, updates=2)
+    laboratory.resume(training.folder)
+
+    assert {name for name, _, _ in seen} == {"generate", "publish", "update", "logprobs"}
+    assert not any(learner for name, _, learner in seen if name in ("generate", "publish"))
+    assert not any(policy for name, policy, _ in seen if name == "update")
+
+
 def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}})
 

@@ -70,6 +70,7 @@ class Learning:
             self.learner.open(home)
             if state.update:
                 self.learner.restore(state.learner)
+            self.learner.rest()
         if state.update:
             with blamed(self._optimizer):
                 self.optimizer.restore(state.optimizer)
@@ -111,7 +112,9 @@ class Learning:
         batch = Batch(episodes, lesson.advantages, self.optimizer.loss(), home)
         await self.policy.rest()
         with self._blamed(f"making update {number}"):
+            self.learner.wake()
             update = self.learner.update(batch)
+            self.learner.rest()
         finite(update.metrics, f'the learner "{self._learner}"')
         if update.version == before or not update.adapter.exists():
             raise PluginError(
@@ -138,7 +141,10 @@ class Learning:
 
     def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
         with self._blamed("asked about the probe"):
-            return self.learner.logprobs(prompt_ids, token_ids, base=base)
+            self.learner.wake()
+            found = self.learner.logprobs(prompt_ids, token_ids, base=base)
+            self.learner.rest()
+            return found
 
     @contextmanager
     def _blamed(self, doing: str) -> Iterator[None]:
