@@ -252,9 +252,9 @@ def agentfw_optimizers() -> list[Component]:
         ),
         Component(
             "dapo",
-            "agentfw_plugins.optimizers.grpo:GRPO",
+            "agentfw_plugins.optimizers.dapo:DAPO",
             "GRPO with more room above, all tokens alike, and no groups that say nothing",
-            settings="agentfw_plugins.optimizers.grpo:DAPOSettings",
+            settings="agentfw_plugins.optimizers.dapo:DAPOSettings",
         ),
         Component(
             "gspo",
