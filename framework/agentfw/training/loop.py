@@ -88,13 +88,13 @@ class Loop:
             groups, rollouts = await self._rollouts(number)
         with self._phase("learn", number):
             advantages = self._advantages(groups)
-            # A group that says nothing would cost as much as one that does.
-            learned = [
-                group for group in groups if any(each.value for one in group for each in advantages[one.episode.id])
-            ]
+            # The optimizer leaves out groups by giving them no advantages. Advantages of zero matter to a KL penalty.
+            different = any(each.value for some in advantages.values() for each in some)
+            acts = different or self.parts.optimizer.loss().kl > 0
+            learned = [group for group in groups if acts and any(advantages[one.episode.id] for one in group)]
             rewarded = any(scored.reward for group in groups for scored in group)
             # Rewards that come to nothing, and no memory in which they could count later: it will never be otherwise.
-            if self.spec.samples == 1 and rewarded and not learned and not self.parts.optimizer.state():
+            if self.spec.samples == 1 and rewarded and not different and not self.parts.optimizer.state():
                 raise UsageError(
                     f'the optimizer "{self.spec.optimizer.name}" has nothing to compare an episode with: samples is 1',
                     fix="set samples to 2 or more, or take parpo, which compares with the user's own history",
