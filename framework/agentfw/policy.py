@@ -65,10 +65,16 @@ class Generation:
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    """Of the distribution that the tokens were sampled from, or empty. At temperature 0, where each token has the
+    probability 1, they are the model's own."""
     pieces: tuple[str, ...] = ()
     """The text of each token: what is out when a generation is interrupted after so many of them."""
     version: str = ""
     finish: str = "stop"
+    temperature: float | None = None
+    """Temperature that the tokens were sampled at. None: the request's."""
+    top_p: float | None = None
+    """Share of the probability that the tokens were sampled from. None: the request's."""
 
     @property
     def length(self) -> int:
@@ -89,6 +95,8 @@ class Generation:
             pieces=self.pieces[:tokens],
             version=self.version,
             finish="interrupted",
+            temperature=self.temperature,
+            top_p=self.top_p,
         )
 
 

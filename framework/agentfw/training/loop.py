@@ -75,7 +75,7 @@ class Loop:
         if len(self.folder.updates()) < self.state.update:
             self.updates.append(dict(self.state.line))
         self._forget()
-        self.proof.begin(self.folder.evaluation(0))
+        await self.proof.begin(self.folder.evaluation(0))
         if self.state.version:
             await self._publish(Update(self.state.version, self.folder.path / self.state.adapter))
 
@@ -254,7 +254,7 @@ class Loop:
         )
         with self._phase("evaluate", number):
             _, records = await self._play(plan, self.folder.evaluation(number), self._checker())
-        self.proof.begin(records)
+        await self.proof.begin(records)
         figures = intervals(records.metrics())
         told = {f"evaluation/{name}": interval.estimate for name, interval in figures.items()}
         self.parts.assembly.track("log", number, told)

@@ -4,7 +4,7 @@ The one rule: no update counts before what was learned is what answers. A policy
 with yesterday's adapter, trains for days without an error.
 
     proof = Proof(parts, spec)
-    proof.begin(folder.evaluation(0))
+    await proof.begin(folder.evaluation(0))
     figures = await proof.prove()
 """
 
@@ -36,7 +36,7 @@ class Proof:
         self._noise: float | None = None
         """What policy and learner differed by before anything was learned; None where they didn't say."""
 
-    def begin(self, records: Records) -> None:
+    async def begin(self, records: Records) -> None:
         """Take the longest answer of the first evaluation, which every execution of the training finds there."""
         if self.probe is not None:
             return
@@ -46,8 +46,11 @@ class Proof:
         longest = max(turns, key=lambda turn: (min(_LONGEST, len(turn.token_ids)), turn.prompt_ids, turn.token_ids))
         self.probe = Probe(longest.prompt_ids, longest.token_ids[:_LONGEST])
         self._base, self._trained = self._learner(base=True), self._learner()
-        if longest.logprobs and self._base:
-            self._noise = arithmetic(longest.logprobs[:_LONGEST], self._base)
+        # Asked again: the answer's own logprobs are those of its temperature, and a learner knows none.
+        with blamed(f'the policy "{self.spec.policy.name}", asked about the probe,'):
+            served = await self.parts.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
+        if served and self._base:
+            self._noise = arithmetic(served, self._base)
 
     async def prove(self) -> dict[str, float]:
         """Compare what the policy and the learner think of the probe; an error names what is wrong."""
