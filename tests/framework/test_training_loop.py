@@ -80,7 +80,7 @@ def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any
     assert versions == ({"base"}, {"bias@2"}, {"bias@4"})
 
 
-def test_a_group_that_tells_nothing_does_not_reach_the_learner(
+def test_a_group_that_the_optimizer_leaves_out_does_not_reach_the_learner(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
@@ -142,6 +142,19 @@ def test_policy_and_learner_never_work_at_once(
     assert {name for name, _, _ in seen} == {"generate", "publish", "update", "logprobs"}
     assert not any(learner for name, _, learner in seen if name in ("generate", "publish"))
     assert not any(policy for name, policy, _ in seen if name == "update")
+
+
+@pytest.mark.parametrize("settings", [{"kl": 0.04}, {"kl": 0.0}, {"kl": 0.0, "skip": True}])
+def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
+    laboratory: Any, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    folder = laboratory.train(tmp_path, samples=2, tasks=5, optimizer={"name": "grpo", "settings": settings}).folder
+
+    figures = [line["rollouts"] for line in folder.updates()]
+    left_out = [line["groups"] - line["groups_learned"] for line in figures]
+    alike = [line["groups_alike"] for line in figures]
+    assert any(alike)
+    assert left_out == (alike if settings.get("skip") else [0] * len(alike))
 
 
 def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from agentfw import Seeds
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
 
 from ..models import choose_device, load_base, locate
+from .adapter_config import require_same_config
 from .logprobs import token_logprobs
 from .memory_budget import available_bytes, kept_bytes
 from .settings import TrainableSettings
@@ -167,7 +168,9 @@ class Network:
         if self.checkpointing:
             self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
-    def logprobs(self, packed: Packed, *, base: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    def logprobs(
+        self, packed: Packed, *, base: bool = False, temperature: float = 1.0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each sampled token its logprob, and the entropy there; with `base` of the base alone."""
         with self._as(base) as model:
             backbone = getattr(model, model.base_model_prefix)
@@ -177,7 +180,7 @@ class Network:
             nodes, targets, pair = (
                 torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
             )
-            logprobs, entropy = token_logprobs(hidden.flatten(0, 1)[nodes], self._head(model), targets)
+            logprobs, entropy = token_logprobs(hidden.flatten(0, 1)[nodes], self._head(model), targets, temperature)
         return logprobs[pair], entropy[pair]
 
     def _places(self, packed: Packed) -> dict[str, Any]:
@@ -265,6 +268,8 @@ class Network:
         path = folder / self._file
         if not path.is_file():
             raise UsageError(f"there is no {self._file} in {folder}", fix="name an adapter's folder, as PEFT writes it")
+        if self.settings.weights == "lora":
+            require_same_config(folder, self._model.peft_config["default"])
         found, live = load_file(path), self._tensors()
         strange = sorted(found.keys() ^ live.keys())
         strange += sorted(name for name in found.keys() & live.keys() if found[name].shape != live[name].shape)
