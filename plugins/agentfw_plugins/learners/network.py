@@ -132,9 +132,7 @@ class Network:
             nodes, targets, pair = (
                 torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
             )
-            logprobs, entropy = token_logprobs(
-                hidden.flatten(0, 1)[nodes], self._head(model), targets, temperature
-            )
+            logprobs, entropy = token_logprobs(hidden.flatten(0, 1)[nodes], self._head(model), targets, temperature)
         return logprobs[pair], entropy[pair]
 
     def _places(self, packed: Packed) -> dict[str, Any]:
