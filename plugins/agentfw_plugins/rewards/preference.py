@@ -1,6 +1,6 @@
-"""The preference model as a reward: what the user of an episode thinks of what was done in it.
+"""The reward `preference`: how much the user of an episode likes what was done in it.
 
-The one rule: it reads the actions that were carried out, and nothing that the agent says of them or the world answers.
+It scores the actions that were carried out, not what the agent says about them or what the world answers.
 
     agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
     agentfw run ENVIRONMENT --reward preference --set reward.preference.model=preferences
@@ -32,18 +32,16 @@ UNSCORED = 0.5
 
 
 class PreferenceSettings(Settings):
-    model: str = Field(min_length=1, description="The folder of the model; `agentfw reward fit` makes it.")
+    model: str = Field(min_length=1, description="Directory of the model, as `agentfw reward fit` writes it.")
     text: Literal["calls", "said"] = Field(
-        "calls", description="What of a turn is scored: its calls, or what it says, for agents whose answer is a text."
+        "calls", description="Part of a turn that is scored: its calls, or its text for agents that answer in text."
     )
-    actions: tuple[str, ...] = Field(
-        (), description="Which calls are scored; empty for all. Looking things up says little."
-    )
+    actions: tuple[str, ...] = Field((), description="Names of the calls that are scored; empty for all.")
     interest_weight: float | None = Field(
-        None, ge=0, description="How much the user's own interest counts; as the model says where not set."
+        None, ge=0, description="Weight of the user's own interest. Default: the model's."
     )
     conformity_weight: float | None = Field(
-        None, ge=0, description="How much it counts what everybody likes; as the model says where not set."
+        None, ge=0, description="Weight of what everybody likes. Default: the model's."
     )
 
 

@@ -1,9 +1,7 @@
-"""A figure that the environment noted in a round, as a score of that round.
+"""A base class for rewards that are figures which the environment recorded in a round.
 
-The one rule: it is read from the record alone.
-
-    class Correct(Measured):
-        component = measure = "correct"
+class Correct(Measured):
+    component = measure = "correct"
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The rubric judge as a reward: any policy marks the samples of a task relative to each other, by rules in words.
+"""The reward `rubric`: any policy judges the samples of a task relative to each other, by rules in words.
 
-The one rule: the judge only ever reads the conversations. It gets no score of another component and no figure of the
-environment, so it can't repeat them.
+The judge reads the conversations only. It gets no score of another component and no figure of the environment, so it
+can't repeat them.
 
     [[rewards]]
     name = "rubric"
@@ -40,17 +40,19 @@ __all__ = ["Rubric", "RubricSettings"]
 
 
 class RubricSettings(Settings):
-    policy: Choice = Field(Choice(name="openai"), description="Who judges: any policy, with its settings.")
+    policy: Choice = Field(Choice(name="openai"), description="Policy that judges, with its settings.")
     sampling: SamplingSettings = Field(
-        SamplingSettings(temperature=0), description="How the judge samples; at temperature 0 it says the same again."
+        SamplingSettings(temperature=0), description="Sampling of the judge; temperature 0 is repeatable."
     )
-    rules: tuple[str, ...] = Field((), description="What counts in this task besides the general rubric.")
-    rules_file: str = Field("", description="A file with such rules, one paragraph each.")
-    longest: int = Field(LONGEST, ge=2, description="Characters of an attempt that are shown; the middle is left out.")
-    parallel: int = Field(8, ge=1, description="How many groups may be before the judge at once.")
-    retries: int = Field(2, ge=0, description="How many more times an answer is asked for that can't be used.")
-    cache: str = Field("", description="The file of marks; empty for judgements.db in the run's folder.")
-    track: Track = Field("base", description="`personal` where the rules are those of one user.")
+    rules: tuple[str, ...] = Field((), description="Rules of this task, added to the general rubric.")
+    rules_file: str = Field("", description="File of rules, one paragraph each.")
+    longest: int = Field(
+        LONGEST, ge=2, description="Maximum number of characters shown of an attempt; the middle is cut."
+    )
+    parallel: int = Field(8, ge=1, description="Maximum number of groups judged at once.")
+    retries: int = Field(2, ge=0, description="Number of retries after an unusable answer.")
+    cache: str = Field("", description="File of cached judgements. Default: judgements.db in the run's folder.")
+    track: Track = Field("base", description="Track of the score; `personal` if the rules are one user's.")
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -66,7 +68,9 @@ class Rubric(RewardModel):
         choice = settings.policy
         made = host.create("policy", choice.name, choice.settings, where="reward.rubric.policy")
         if not isinstance(made, Policy):
-            raise PluginError(f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="take another one")
+            raise PluginError(
+                f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="choose another policy"
+            )
         self.policy = made
         self._rules = (*settings.rules, *_rules_in(settings.rules_file))
         self._cache: str | Path = settings.cache or ":memory:"
@@ -153,8 +157,8 @@ def _rules_in(path: str) -> list[str]:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{where} can't be read: {error}", fix="name a text file") from None
+        raise SettingsError(f"{where} can't be read: {error}", fix="pass a text file") from None
     rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
     if not rules:
-        raise SettingsError(f"{where} holds no rule", fix="write a rule, or leave it out")
+        raise SettingsError(f"{where} has no rules", fix="write a rule into it, or leave out the file")
     return rules

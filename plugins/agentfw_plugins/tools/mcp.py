@@ -1,7 +1,7 @@
-"""The tools of any MCP server: one that is started here and spoken to over its pipes, or one at a URL.
+"""The tools of an MCP server that is started here, or of one at a URL.
 
-The one rule: a call that may have been carried out is never made twice. A server that is found dead before a call is
-started anew, once, and then called; one that dies during a call leaves an observation that says so.
+A call that may have been carried out is never made twice. A server that is found dead before a call is restarted once
+and then called. One that dies during a call gives an observation that says so.
 
     agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
     agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN

@@ -1,7 +1,7 @@
 """One connection to an MCP server, in a task of its own.
 
-The one rule: the task that opens a connection closes it. The mcp package's scopes demand that, while whoever wants the
-connection opened, used or closed may be any task, and may be cancelled meanwhile.
+The task that opens a connection must also close it: the cancel scopes of the mcp package require it. Callers, however,
+may be any task and may be cancelled.
 
     link = Link(settings)          # begins at once
     tools = await link.ready()     # or an AgentfwError that says why there is no connection

@@ -1,7 +1,7 @@
-"""A run's settings and figures in MLflow: in a local store without a server, or on a tracking server for many.
+"""Logs a run's settings and metrics to MLflow, in a local store or on a tracking server.
 
-The one rule: one run is one MLflow run, however often it is broken off. Its id is kept in the run's folder, and whoever
-goes on with the run goes on with that.
+One run is one MLflow run, however often it is interrupted. The MLflow id is kept in the run's folder and used when the
+run is resumed.
 
     agentfw run inbox --tracker mlflow --set tracker.mlflow.store=shared
     mlflow ui --backend-store-uri sqlite:///shared/mlflow.db
@@ -37,10 +37,10 @@ _FORBIDDEN = re.compile(r"[^/\w.\- ]")  # in names
 class MLflowSettings(Settings):
     store: str = Field(
         "",
-        description="A folder for the store, which runs can share to be compared, or the address of a tracking server; "
-        "empty is in the run's folder.",
+        description="Directory of the store, which runs can share, or URL of a tracking server. "
+        "Default: the run's folder.",
     )
-    experiment: str = Field("agentfw", min_length=1, description="MLflow's name for the runs that belong together.")
+    experiment: str = Field("agentfw", min_length=1, description="Name of the MLflow experiment.")
 
 
 class MLflowTracker(Tracker):

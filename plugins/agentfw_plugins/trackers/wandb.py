@@ -1,7 +1,7 @@
-"""A run's settings and figures in Weights & Biases: on disk at first, sent when and if the user says so.
+"""Logs a run's settings and metrics to Weights & Biases, offline unless `mode` is online.
 
-The one rule: nothing leaves the machine unless `mode` is online. Offline, the records lie in the run's folder, and
-`wandb sync` sends them; parts of one run carry one id, so they come together there.
+Nothing leaves the machine unless `mode` is online. Offline, the records are in the run's folder and `wandb sync` sends
+them. The parts of one run share one id, so they are joined there.
 
     agentfw run inbox --tracker wandb
     wandb sync runs/2026-11-21-inbox-7f3a/wandb/offline-run-*
@@ -28,9 +28,9 @@ __all__ = ["WandbSettings", "WandbTracker"]
 
 class WandbSettings(Settings):
     mode: Literal["offline", "online"] = Field(
-        "offline", description="Whether to keep the records on this machine or to send them as the run goes on."
+        "offline", description="Keep the records on this machine, or send them during the run."
     )
-    project: str = Field("agentfw", min_length=1, description="The project that the runs belong to.")
+    project: str = Field("agentfw", min_length=1, description="Project that the runs belong to.")
 
 
 class WandbTracker(Tracker):
@@ -50,7 +50,7 @@ class WandbTracker(Tracker):
         online = self.settings.mode == "online"
         if online and not wandb.api.api_key:
             raise AgentfwError(
-                "the tracker wandb is online and has no key",
+                "the tracker wandb is online but has no API key",
                 fix="wandb login, or set WANDB_API_KEY, or set mode to offline",
             )
         self._run = wandb.init(

@@ -1,7 +1,7 @@
-"""How a program solves sums: in one of four manners, from very thorough to none at all.
+"""How the demonstration solves sums: in one of four manners, from very thorough to answering at once.
 
-The one rule: which manner is drawn has nothing to do with the budget. So whoever learns from it learns to solve sums,
-and nothing of time.
+The manner is drawn independently of the budget. A model that learns from demonstrations therefore learns to solve sums,
+but nothing about time.
 
     >>> write((3, 5, 6), "plain")
     'so 3 5 8 6 14 <answer> 14</answer>'

@@ -1,7 +1,7 @@
-"""Problems with a budget of tokens: to be right is not enough, one has to be right in time.
+"""Problems with a token budget: an answer must be right, and in time.
 
-The one rule: generating takes time. An answer arrives when its last token has been generated, and that moment says
-whether it is within the budget. One that comes later is judged all the same.
+Generating takes time. An answer arrives when its last token has been generated, and that moment decides whether it is
+within the budget. A late answer is still checked.
 
     agentfw run budget
     agentfw run budget --policy tiny --set policy.model=tiny-sums

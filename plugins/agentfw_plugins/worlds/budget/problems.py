@@ -1,6 +1,6 @@
-"""The problems: sums that are drawn, or questions from a file; and when an answer is the right one.
+"""The problems, generated sums or questions from a file, and how answers are checked.
 
-The one rule: what is learned from is never measured on. Which split a problem belongs to follows from what it asks.
+Training problems are never used for measuring: the split of a problem follows from its question.
 
     >>> from random import Random
     >>> problem = draw_problem(BudgetSettings(), "train", Random(7))
@@ -65,16 +65,14 @@ def read_problems(file: str, split: str) -> tuple[Problem, ...]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"environment.file: can't read {path}: {error}", fix="name a file of problems, one in JSON on each line"
-        ) from None
+        raise SettingsError(f"environment.file: can't read {path}: {error}", fix="pass a file of JSON lines") from None
     problems = [_problem(line, f"line {number} of {path}") for number, line in enumerate(lines, 1) if line.strip()]
     whole = "{split}" in file
     found = tuple(problem for problem in problems if whole or share_of(problem.question) == split)
     if not found:
         raise SettingsError(
             f"environment.file: {path} has no problems for {split}",
-            fix="give it more lines: a tenth each goes to validation and test; or a file for each split, by {split}",
+            fix="add lines (validation and test get a tenth each), or pass a file per split with {split} in its name",
         )
     return found
 

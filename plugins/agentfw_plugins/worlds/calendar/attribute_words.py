@@ -1,6 +1,6 @@
-"""What is visible of an event, in words: for the reason of a proposal, and for what is remembered of somebody.
+"""Visible attributes of an event in words, for the reason of a proposal and for what is remembered of a user.
 
-The one rule: a phrase says one feature and nothing more, and every feature has one.
+Every feature has exactly one phrase.
 
     >>> in_words("due=today"), in_words("who=client")
     ('due today', 'a client comes')

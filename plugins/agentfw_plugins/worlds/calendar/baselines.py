@@ -1,7 +1,7 @@
-"""What simple players reach on a user's rounds: chance, and each simple rule.
+"""Baselines on a user's rounds: random choice and each simple rule.
 
-The one rule: they play the very rounds that the run played, through nothing but the same tags, so that a run's table
-compares like with like. They need no agent, and all of them together take a few milliseconds a user.
+They play the same rounds as the run, from the same tags, so that a run's table compares like with like. They need no
+agent and take a few milliseconds per user.
 
     references(calendar, generator)["random"]["aer"]
 """

@@ -1,8 +1,7 @@
-"""Learning a user's preferences from their choices: a softmax choice model with a Gaussian over the weights.
+"""A softmax choice model that learns a user's preferences, with a Gaussian prior over the weights.
 
-The one rule: it sees what any agent sees, the tags of each event and which one was kept; it knows no principle. A tag
-is a feature (`due=today`, `who=client`, `size=8+`), so whatever the hidden principles are, it has to find them among
-about fifty.
+It sees what any agent sees: the tags of each event, and which one was kept. It knows no principles. A tag is a feature
+(`due=today`, `who=client`, `size=8+`), so it must find the hidden principles among about fifty features.
 
     learner = ChoiceLearner(Prior.flat())
     learner.observe(matrix(tags), accepted)      # after each feedback

@@ -1,8 +1,7 @@
-"""The data set on disk: users, regular events and conflict rounds of each split, as JSONL and Parquet.
+"""Writes the data set: users, regular events and conflict rounds of each split, as JSONL and Parquet.
 
-The one rule: one seed gives the same bytes. Every file is written whole under a new name and renamed, and
-MANIFEST.json, which comes last, says of each how many rows it has and its sha256, and how many rounds were rejected for
-what.
+The same seed gives the same bytes. Each file is written under a temporary name and renamed. MANIFEST.json is written
+last; it lists the rows and the sha256 of each file, and the rejected rounds by reason.
 
     make_data(Path("data"), users=40, seed=7)
 
@@ -53,7 +52,7 @@ def organisations_for(users: int) -> tuple[int, dict[str, int]]:
     (5, {'train': 5, 'validation': 1, 'test': 2})
     """
     if users < 3:
-        raise UsageError(f"{users} users can't be split by organisation", fix="ask for 3 users or more")
+        raise UsageError(f"{users} users can't be split by organisation", fix="pass --users 3 or more")
     each = _USERS_EACH if users >= 4 * _USERS_EACH else max(1, users // 4)
     organisations = -(-users // each)
     test = 2 if organisations >= 4 else 1

@@ -1,7 +1,7 @@
-"""The users of the benchmark: organisations by split, five users each, one year for every episode.
+"""The users of the benchmark: organisations by split, five users each, one year per episode.
 
-The one rule: a split is a set of organisations. No user, no colleague and no title of one organisation is in two
-splits, and everything follows from one seed by name, so any user can be made alone.
+A split is a set of organisations, so no user, colleague or title is in two splits. Everything follows from the seed by
+name, so each user can be generated alone.
 
     dataset = Dataset(seed=7)
     user = dataset.user("7-test-0-3")

@@ -1,12 +1,12 @@
-"""The environment `calendar`: a user's year of conflicts, one decision each, and feedback after every one.
+"""The environment `calendar`: a user's year of conflicts, one decision each, with feedback after each.
 
-The one rule: the agent sees lines, and what the user says afterwards; never a weight. The true answer of a round is
-decided by the user's hidden principles alone.
+The agent sees the events and what the user says afterwards, never a weight. The right answer of a round follows from
+the user's hidden principles alone.
 
     agentfw run calendar                                   # the linear policy on the ten held-out users
     agentfw run calendar --policy rules --set policy.rule=most_urgent
 
-What an agent reads in a round (see attributes.py for the tags of a line):
+What an agent reads in a round (see event_attributes.py for the tags of a line):
 
     feedback: wrong, A was taken and C is kept. "Not this time. Whoever works for me gets my time."
     conflict: week 6, Tue 10:00, for Hana Weber (postdoc, research lab)
@@ -60,16 +60,16 @@ _NAMED = re.compile(r"(?:EVENT\s+)?([A-E])(?:[:.)\s].*)?", re.S)
 
 
 class CalendarSettings(Settings):
-    rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="How many conflicts an episode has (N).")
-    conflicts: int = Field(5, ge=2, le=len(LETTERS), description="How many events compete in each (M).")
-    turns: int = Field(4, ge=1, description="How many turns an agent has for one conflict at most (K).")
-    style: Style = Field("plain", description="How a language model is told to go about it (see docs/calendar.md).")
-    data_seed: int = Field(7, ge=0, description="Which world the users come from; the run's own seed changes no user.")
-    organisations: str = Field("", description="A folder with YAML files of organisations; empty for the shipped ones.")
-    users_each: int = Field(5, ge=1, le=30, description="How many users each organisation has.")
-    train_organisations: int = Field(40, ge=1, description="How many organisations the split train has.")
-    validation_organisations: int = Field(4, ge=1, description="How many organisations the split validation has.")
-    test_organisations: int = Field(2, ge=1, description="How many organisations the split test has.")
+    rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="Number of conflicts per episode (N).")
+    conflicts: int = Field(5, ge=2, le=len(LETTERS), description="Number of events per conflict (M).")
+    turns: int = Field(4, ge=1, description="Maximum number of turns per conflict (K).")
+    style: Style = Field("plain", description="Prompting style for language models (see docs/calendar.md).")
+    data_seed: int = Field(7, ge=0, description="Seed of the generated users; the run's seed doesn't change them.")
+    organisations: str = Field("", description="Directory of YAML files of organisations. Default: those that ship.")
+    users_each: int = Field(5, ge=1, le=30, description="Number of users per organisation.")
+    train_organisations: int = Field(40, ge=1, description="Number of organisations in the split train.")
+    validation_organisations: int = Field(4, ge=1, description="Number of organisations in the split validation.")
+    test_organisations: int = Field(2, ge=1, description="Number of organisations in the split test.")
 
     def dataset(self) -> Dataset:
         counts = (self.train_organisations, self.validation_organisations, self.test_organisations)

@@ -1,7 +1,6 @@
-"""The figures of the protocol, as pure functions: error rates, rank distance, error reduction.
+"""The figures of the benchmark: error rates, rank distance and error reduction.
 
-The one rule: they are the paper's definitions on plain numbers, nothing more, so that an environment, a benchmark and a
-trainer can't come to differ in them.
+They are the paper's definitions as pure functions, shared by the environment and the benchmarks.
 
     >>> rank_distance("B", ["C", "B", "A"], 3), error_reduction([1, 1, 0, 1, 0, 0, 0, 1])
     (0.5, 0.5)

@@ -1,7 +1,7 @@
-"""What can be seen of an event: its attributes, their values, and the one line that says them.
+"""The visible attributes of an event, their values, and the line of text that shows them.
 
-The one rule: everything that a user's principles look at is on the line. Nothing hidden about an *event* exists; what
-is hidden is what the user makes of it.
+Everything that a user's principles depend on is on the line. Events hide nothing; only what the user makes of them is
+hidden.
 
 The line, which a person and a small model read alike:
 

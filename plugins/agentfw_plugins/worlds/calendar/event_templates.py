@@ -1,7 +1,7 @@
-"""How an event looks: title, attendees, duration, place; made from a schema's template for one user.
+"""Makes events for one user from the templates of a schema: title, attendees, duration, place.
 
-The one rule: a template is filled from the user's own chart, so a title never names somebody who doesn't come, and a
-meeting that asks for somebody whom the user doesn't have isn't made at all.
+Templates are filled from the user's own organisation chart. A title never names somebody who doesn't attend, and a
+meeting that needs people whom the user doesn't have isn't made.
 """
 
 from __future__ import annotations

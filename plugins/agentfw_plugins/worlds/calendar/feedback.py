@@ -1,7 +1,6 @@
 """What a user says after a decision: the event they keep, and a reason in their own words.
 
-The one rule: the words name one thing that really spoke for the kept event, and say in which direction; never how much,
-and never everything.
+The reason names one thing that really spoke for the kept event and its direction, never how much, and never everything.
 """
 
 from __future__ import annotations

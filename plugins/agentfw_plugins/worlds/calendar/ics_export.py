@@ -1,7 +1,7 @@
 """A generated user's year as an iCalendar file (RFC 5545), for calendar programs and for trying `--ics`.
 
-The one rule: it says what an invitation says and nothing more: no truth, no weights. Regular meetings are confirmed,
-with their recurrence; what competes with them is tentative.
+It contains what an invitation contains: no answers, no weights. Regular meetings are confirmed and have a recurrence
+rule; competing events are tentative.
 
     Path("ana.ics").write_bytes(ics_of(calendar))
 

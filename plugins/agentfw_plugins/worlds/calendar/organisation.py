@@ -1,7 +1,6 @@
-"""One synthetic organisation: its people, who reports to whom, and who calls from outside.
+"""A synthetic organisation: its people, who reports to whom, and contacts from outside.
 
-The one rule: relations are read off the chart, never stored with an event, so an attendee can't be somebody's report in
-one place and their peer in another.
+Relations are always read from the chart and never stored with an event, so they can't contradict each other.
 
     >>> from agentfw.seeds import Seeds
     >>> from agentfw_plugins.worlds.calendar.schema import shipped_schemas

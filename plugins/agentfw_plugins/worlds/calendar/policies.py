@@ -1,8 +1,7 @@
-"""Two policies for the calendar that are programs: `rules`, and `linear`, the honest reference without a language
-model.
+"""The policies `rules` and `linear`, which need no language model. `linear` is the reference to beat.
 
-The one rule: they are engaged like any other policy and learn only from what an episode shows them, the tags of the
-events and which of them the user kept.
+They are used like any other policy and learn only from what an episode shows: the tags of events and which of them the
+user kept.
 
     agentfw run calendar --policy linear
     agentfw run calendar --policy rules --set policy.rule=most_senior
@@ -40,7 +39,7 @@ _SAID = 0.1
 
 
 class RulesSettings(Settings):
-    rule: str = Field("most_urgent", description=f"One of {', '.join(RULES)}.")
+    rule: str = Field("most_urgent", description=f"Rule to follow: {', '.join(RULES)}.")
 
 
 class RulesPolicy(Policy):
@@ -61,7 +60,7 @@ class RulesPolicy(Policy):
 
 class LinearSettings(Settings):
     prior: Literal["fitted", "flat"] = Field(
-        "fitted", description="What is expected of a user at first: as fitted on training users, or nothing."
+        "fitted", description="Prior expectation of a user: fitted on training users, or flat."
     )
 
 

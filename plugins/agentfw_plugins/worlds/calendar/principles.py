@@ -1,6 +1,6 @@
-"""Principles: what a user may care about, as binary triggers over an event's visible tags.
+"""Principles: what a user may care about, as conditions on the visible tags of an event.
 
-The one rule: a trigger sees the tags and nothing else, so whatever decides a round can be read off its lines.
+A principle depends on the tags alone, so everything that decides a round can be read from its lines.
 
     >>> due_today = Principle("due_today", "due today", {"due": ("today",)}, (), ("it's due",), ("so what",))
     >>> due_today.triggers({"due": "today"}), due_today.triggers({"due": "week"})
@@ -110,7 +110,7 @@ def _bound(key: str, sheet: Sheet) -> tuple[str, int, int]:
         return tag, value, value
     table = sheet.table(optional=("at_least", "at_most"))
     if not table:
-        raise sheet.error("must say at_least, at_most or both")
+        raise sheet.error("needs at_least, at_most or both")
     least = table["at_least"].integer(low, high) if "at_least" in table else low
     most = table["at_most"].integer(low, high) if "at_most" in table else high
     if least > most:

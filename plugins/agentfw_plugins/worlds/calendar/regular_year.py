@@ -1,7 +1,7 @@
-"""A user's year of regular events: 52 weeks, no two of them at the same time.
+"""A user's year of regular events: 52 weeks without overlaps.
 
-The one rule: a series keeps its weekday, time, people and title all year, as people's series do; only single dates run
-over or end early by a quarter of an hour.
+A series keeps its weekday, time, people and title all year. Only single dates run over or end early by a quarter of an
+hour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The four rewards of a calendar round: format, decision, ranking, and use of the memory.
+"""The rewards of a calendar round: format, decision, ranking and use of the memory.
 
-The one rule: each is a number of a round between 0 and 1, read from the record alone. Their weights, the curriculum
-among them, are the run's business:
+Each is a number from 0 to 1 per round, read from the record alone. Weights and the curriculum belong to the run:
 
     [[rewards]]
     name = "calendar_hub"
@@ -48,10 +47,10 @@ class CalendarRanking(Measured):
 
 
 class CalendarHubSettings(Settings):
-    tools: tuple[str, ...] = Field(("strategy_hub",), description="Which tools are the memory's.")
+    tools: tuple[str, ...] = Field(("strategy_hub",), description="Tools that belong to the memory.")
     actions: tuple[str, ...] = Field(
         ("update",),
-        description="Which values of a call's `action` count; empty for any call. The paper's rollout counts updates.",
+        description="Values of a call's `action` that count; empty for any call. The paper counts updates.",
     )
 
 

@@ -1,7 +1,7 @@
 """An organisation's schema, read from YAML: its roles, their meetings M(r), principles P(r) and conflict reasons C(r).
 
-The one rule: what loads can be generated. Whatever would fail later (a principle that nobody knows, a pattern that asks
-for reports where nobody reports, more meetings than a week holds) is refused here, with file, line and reason.
+A schema that loads can be generated. What would fail later (an unknown principle, a pattern that needs reports where
+nobody has any, more meetings than fit into a week) is refused here, with file, line and reason.
 
     schema = load_schema(Path("bakery.yaml"))
     schema.roles["baker"].principles      # {"due_today": 4, "vendor": -2, ...}
@@ -141,7 +141,7 @@ def load_schema(path: Path) -> Schema:
             read_principles(table["principles"]).items(), table["principles"].entries(), strict=True
         ):
             if name in principles:
-                raise value.error("is a principle of the shared vocabulary; give yours another name")
+                raise value.error("is a principle of the shared vocabulary; choose another name")
             principles[name] = principle
     outsiders = _outsiders(table["outsiders"])
     reasons = {name: _reason(name, value) for name, value in table["reasons"].entries()}
@@ -153,7 +153,7 @@ def load_schema(path: Path) -> Schema:
         name: _role(name, value, chart, principles, reasons, outsiders) for name, value in table["roles"].entries()
     }
     if not any(role.is_user for role in roles.values()):
-        raise table["roles"].error("nobody here is a user; give at least one role meetings, principles and reasons")
+        raise table["roles"].error("no role is a user; at least one role needs meetings, principles and reasons")
     return Schema(
         path.name,
         table["organisation"].text(longest=40),
@@ -173,7 +173,7 @@ def load_schema(path: Path) -> Schema:
 def load_folder(folder: Path) -> tuple[Schema, ...]:
     """All schemas of a folder, in the order of their file names."""
     if not folder.is_dir():
-        raise SettingsError(f"there is no folder {folder}", fix="give a folder with YAML files of organisations")
+        raise SettingsError(f"there is no directory {folder}", fix="pass a directory of YAML files of organisations")
     paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")], key=lambda path: path.name)
     if not paths:
         raise SettingsError(f"{folder} has no .yaml file", fix="copy one of the shipped schemas there and change it")
@@ -184,7 +184,7 @@ def load_folder(folder: Path) -> tuple[Schema, ...]:
         if other is not None:
             raise SettingsError(
                 f'{path.name}, line 1: "{schema.archetype}" is described by {other.file} already',
-                fix="give one of the two another `organisation:`",
+                fix="change the `organisation:` of one of them",
             )
         schemas[schema.archetype] = schema
     return tuple(schemas.values())
@@ -210,7 +210,7 @@ def _outsiders(sheet: Sheet) -> dict[str, Outsiders]:
 def _reason(name: str, sheet: Sheet) -> Reason:
     table = sheet.table(("notes",), ("set", "add", "only", "longer", "topics"))
     if not {"set", "add", "only", "longer"} & set(table):
-        raise sheet.error("does nothing; give it set, add, only or longer")
+        raise sheet.error("has no effect; add set, add, only or longer")
     sets: dict[str, str] = {}
     if "set" in table:
         for key, value in table["set"].table(optional=_SETTABLE).items():
@@ -218,7 +218,7 @@ def _reason(name: str, sheet: Sheet) -> Reason:
     adds = _people(table["add"]) if "add" in table else {}
     only = table["only"].one_of(RELATIONS) if "only" in table else ""
     if only and adds:
-        raise table["only"].error("can't go together with add; it says that nobody else comes")
+        raise table["only"].error("can't be combined with add; it means that nobody else comes")
     longer = table["longer"].integer(15, 120) if "longer" in table else 0
     notes = table["notes"].texts()
     allowed = {*adds, only} - {""}
@@ -273,11 +273,11 @@ def _role(
     if not is_user:
         for key in ("accepts", "meetings", "principles", "reasons"):
             if key in table:
-                raise table[key].error("a role with user: false has no calendar of its own; leave this out")
+                raise table[key].error("a role with user: false has no calendar of its own; remove this")
         return Role(name, title, people, chart[name], False, 0.0, (), {}, ())
     for key in ("meetings", "principles", "reasons"):
         if key not in table:
-            raise sheet.error(f'"{key}" is missing (or say user: false)')
+            raise sheet.error(f'"{key}" is missing (or set user: false)')
     accepts = table["accepts"].number(0.05, 0.95) if "accepts" in table else 0.35
     reach = _reach(name, chart)
     meetings = tuple(
@@ -306,11 +306,11 @@ def _weights(sheet: Sheet, principles: Mapping[str, Principle]) -> dict[str, int
             raise value.error(f"no such principle; {hint}")
         weights[key] = value.integer(-6, 6)
         if weights[key] == 0:
-            raise value.error("a weight of 0 says nothing; leave the principle out")
+            raise value.error("a weight of 0 has no effect; remove the principle")
     if len(weights) < 4:
         raise sheet.error(f"must have at least 4 principles (it has {len(weights)})")
     if sum(weight > 0 for weight in weights.values()) < 2:
-        raise sheet.error("at least two weights must be above 0; else there is never anything to weigh")
+        raise sheet.error("at least two weights must be above 0")
     return weights
 
 
@@ -397,7 +397,7 @@ def _check_slots(sheet: Sheet, allowed: set[str]) -> None:
             )
             raise sheet.error(f"{{{slot}}} can't be filled in here; {hint}")
     if "|" in text or "\n" in text:
-        raise sheet.error('must stand on one line and have no "|"; events are lines with a bar in them')
+        raise sheet.error('must be one line without "|", which separates title and tags')
 
 
 def _check_load(sheet: Sheet, meetings: tuple[Meeting, ...]) -> None:

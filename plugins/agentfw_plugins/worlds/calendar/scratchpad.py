@@ -1,8 +1,7 @@
-"""How a calendar agent thinks aloud: what it has learned of the user, and what each event is worth.
+"""The written reasoning of a calendar agent: what it has learned of the user, and what each event is worth.
 
-The one rule: everything that decides is written down. The weights stand in the hub's text, the sums on the lines of the
-events, and what changes is said before it is changed; so the next answer follows from what can be read, and a small
-model can learn it step by step.
+Everything that decides is written down: the weights in the hub's text, the sums on the lines of the events, and each
+change before it is made. So the next answer follows from what can be read, and a small model can learn it step by step.
 
     named: client attends for, wrong: +6 to +12
     kept B: client attends +12 to +13, in person -3 to -2

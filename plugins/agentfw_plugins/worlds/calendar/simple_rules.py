@@ -1,6 +1,6 @@
-"""Simple rules, as rankings: what somebody would do who knows nothing of the user.
+"""Simple rules that rank events without knowing the user.
 
-The one rule: they read the same tags as everybody. Ties go to the event that is shown first, whose place says nothing.
+They read the same tags as everybody else. Ties go to the event that is shown first, whose place carries no information.
 
     >>> RULES["earliest"]([{"letter": "A", "start": "10:15"}, {"letter": "B", "start": "10:00"}])
     ['B', 'A']

@@ -1,7 +1,7 @@
-"""The policy `teacher`: what `tiny` was taught by, a program that thinks aloud and keeps what it learns in the hub.
+"""The policy `teacher`: a program that reasons in writing and keeps what it learns in the hub. It taught `tiny`.
 
-The one rule: it has no memory but the hub. All it knows of the user stands in the message that it answers (the entries
-of the hub, the feedback and the events) and in its own answer before that. So its answers show how to use the hub.
+Its only memory is the hub. All it knows of the user is in the message that it answers (the hub's entries, the feedback
+and the events) and in its previous answer. So its answers show how to use the hub.
 
     agentfw run calendar --policy teacher --memory strategyhub --set memory.strategyhub.show=true
 
@@ -52,13 +52,13 @@ _RIGHT, _WRONG, _MORE, _MOST = 8, 10, 6, 40
 
 class TeacherSettings(Settings):
     prior: Literal["fitted", "flat"] = Field(
-        "fitted", description="What is expected of a user at first: what its role's training users came to, or nothing."
+        "fitted", description="Prior expectation of a user: fitted on training users in the same role, or flat."
     )
     attention: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="The share of rounds in which it learns from the feedback; in the others it decides without it.",
+        description="Share of rounds in which it learns from the feedback; in the others it only decides.",
     )
 
 

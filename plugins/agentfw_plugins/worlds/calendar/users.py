@@ -1,8 +1,7 @@
 """A user: a person in a role, with principles of their own.
 
-The one rule: knowing the role is not knowing the user. Everybody starts from the role's weighted principles; then each
-weight is drawn anew around the role's, some change their sign, some are dropped, and some that the role doesn't have
-are added.
+Knowing the role isn't knowing the user. Each user starts from the weighted principles of the role; then each weight is
+drawn around the role's, some change sign, some are dropped, and some that the role doesn't have are added.
 
     user = make_user(organisation, "postdoc-2", seeds, "7-test-0-1")
     user.weights      # {"due_today": 5, "partner": -2, ...}: hidden from every agent

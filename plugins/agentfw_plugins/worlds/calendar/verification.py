@@ -1,7 +1,7 @@
-"""The five points that every conflict round must pass before it is kept.
+"""The five checks that every conflict round must pass.
 
-The one rule: nothing of the generator is trusted. Relations are read off the chart again, tags and values are computed
-again, and a round that fails is rejected with the point that it failed; none is repaired.
+Nothing from the generator is trusted: relations are read from the chart again, tags and values are recomputed. A round
+that fails is rejected with the check that it failed; none is repaired.
 
     role_realism     topics, cadences and durations are those of the role's own schema
     organisation     who attends is on the chart or among the contacts, and stands to the user as the line says

@@ -1,7 +1,7 @@
-"""Any Gymnasium environment on the timeline, with options as persistent interventions if wished.
+"""Any Gymnasium environment on the timeline, optionally with options as persistent interventions.
 
-The one rule: nothing is lost in between. A tick is a step: `step(action)` is the one intervention of a tick and its
-outcome the one observation of the next, and the trajectory is the one that Gymnasium's own loop gives with that seed.
+One tick is one step: `step(action)` is the only intervention of a tick, and its result is the only observation of the
+next. The trajectory equals that of Gymnasium's own loop with the same seed.
 
     agentfw run gymnasium --set environment.id=CartPole-v1 --policy random
 
@@ -26,8 +26,8 @@ __all__ = ["GymnasiumEnvironment", "GymnasiumSettings", "Option"]
 
 
 class GymnasiumSettings(Settings):
-    id: str = Field("CartPole-v1", description="The name that Gymnasium registered the environment under.")
-    arguments: dict[str, Any] = Field(default_factory=dict, description="What `gymnasium.make` is given besides.")
+    id: str = Field("CartPole-v1", description="Id of the environment in Gymnasium's registry.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="Further arguments of `gymnasium.make`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,8 @@ def _make(settings: GymnasiumSettings) -> Any:
         return gymnasium.make(settings.id, **settings.arguments)
     except gymnasium.error.Error as error:
         raise SettingsError(
-            f"Gymnasium can't make {settings.id}: {error}", fix="see gymnasium.pprint_registry()"
+            f"Gymnasium can't make {settings.id}: {error}",
+            fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
         ) from None
 
 

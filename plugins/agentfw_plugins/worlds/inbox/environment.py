@@ -1,7 +1,7 @@
-"""The desk: mails arrive while a document is being written, and everything takes time.
+"""The environment `inbox`: mails arrive while a document is being written, and everything takes time.
 
-The one rule: writing is a stream that can be put aside: what is written stays, and goes on where it was. So what an
-agent loses is only what it learns of too late; that is what the interfaces differ in.
+Writing can be put aside without loss: what is written stays, and writing continues from there. So an agent only loses
+by learning of something too late, which is where the interfaces differ.
 
     agentfw run inbox
     agentfw run inbox --interface step_loop --set environment.single=true

@@ -1,7 +1,7 @@
-"""The documents and mails that there are: read once from the files beside this module.
+"""The documents and mails of the inbox, read from the JSON files in this folder.
 
-The one rule: what is written is on file. A section's `tokens` say what generating it took, thinking included, and
-writing it replays that; so every interface and policy has the same document to write.
+Documents are fixed. A section's `tokens` say what generating it took, thinking included, and writing replays that. So
+every policy and interface writes the same document.
 
     >>> library = read_library()
     >>> len(library.documents), len(library.scenarios["high"])

@@ -1,7 +1,7 @@
-"""One day's mails: when each comes, what it is, and what becomes of it.
+"""The mails of one day: when each arrives, what it says, and what happened to it.
 
-The one rule: all that is drawn of a mail is drawn when it comes, also what the triage will say of it. So a day is the
-same under every interface and whatever an assistant does.
+Everything random about a mail is drawn when it arrives, including the advice of the triage. So a day is the same under
+every interface, whatever the assistant does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a day is worth, after table 19 of the engagement-process paper.
+"""How a day is scored, after table 19 of the engagement-process paper.
 
-The one rule: a mail counts if it was handled when due at the latest, and a document as far as it is written.
+A mail counts if it was handled by its due time. A document counts by the share that is written.
 
     >>> round(balanced(document=1.0, mails=0.5), 3)
     0.55

@@ -1,7 +1,7 @@
-"""A plain assistant: it weighs new mails, and does what the triage says of each, the first due first.
+"""The assistant of the demonstration: it triages new mails and follows the advice, earliest due time first.
 
-The one rule: it goes by what it has heard, never by what it has said. An answer that was broken off has done nothing,
-and a mail that was taken care of otherwise is not taken up again.
+It acts on what it has observed, never on what it has said: an interrupted answer had no effect, and a mail that is
+settled isn't taken up again.
 
     >>> from agentfw.episode import Observation
     >>> triage = Triage(handling=1.0)

@@ -1,7 +1,7 @@
-"""What an episode is made of: its dishes and its tutoring problems, drawn from the families.
+"""The dishes of an episode, drawn from their families.
 
-The one rule: all of it is drawn before anything happens, the moment of each whistle included; so one seed is one
-kitchen, whatever the agent does in it.
+Everything is drawn before the episode begins, including the moment of each whistle. So one seed is one kitchen,
+whatever the agent does in it.
 
     >>> from random import Random
     >>> dishes = draw_dishes(KitchenSettings(variant="one", dish="soft_keepwarm"), "", Random(7))

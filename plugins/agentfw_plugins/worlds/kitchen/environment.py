@@ -1,7 +1,7 @@
-"""The kitchen: dishes that give signals, a pupil who is tutored meanwhile, and one pair of hands.
+"""The environment `kitchen`: dishes give signals while a pupil is tutored, with one pair of hands.
 
-The one rule: one thing is in hand at a time. Kitchen work is done to its end; tutoring and waiting are put aside at
-once. So what an interface costs is how long a signal goes unheard while the tutor explains.
+Only one thing is in hand at a time. Kitchen work is always finished; tutoring and waiting can be interrupted at once.
+So what an interface costs is how long a signal goes unnoticed while the tutor explains.
 
     agentfw run kitchen
     agentfw run kitchen --interface step_loop --set environment.case=staggered_criticals

@@ -1,7 +1,7 @@
-"""What can be seen in the kitchen, as plain values for programs and as words for models.
+"""What can be observed in the kitchen, as values for programs and as text for models.
 
-The one rule: it shows what a cook could know: recipes, the clock and what has been heard. When a whistle will really
-come is nobody's to see; a recipe only says about when.
+It shows what a cook could know: recipes, the clock and the signals so far. The exact time of a whistle is hidden; a
+recipe only gives it roughly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The policy `kitchen`: the simple rule, written as a model would write it.
+"""The policy `kitchen`: a simple rule that writes its actions as a model does.
 
-The one rule: what it decides goes the way of a model's answer, as XML in a text that is read back, and each token of it
-takes its time. So what a model has to pay for, it pays for too.
+Its decisions are XML text that is parsed like a model's answer, and each token takes time. So it pays for everything
+that a model pays for.
 
     agentfw run kitchen --policy kitchen
     agentfw run kitchen --interface step_loop --set policy.bounded=true
@@ -25,7 +25,7 @@ __all__ = ["KitchenController", "KitchenControllerSettings", "written"]
 class KitchenControllerSettings(Settings):
     bounded: bool = Field(
         False,
-        description="Let the tutor explain only until the next signal is expected, instead of to the end of a problem.",
+        description="Let the tutor explain only until the next expected signal, not to the end of a problem.",
     )
 
 

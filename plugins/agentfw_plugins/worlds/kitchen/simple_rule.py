@@ -1,7 +1,7 @@
-"""How a simple rule keeps the kitchen; the policy `kitchen` and the demonstration follow it.
+"""The simple rule that runs the kitchen, for the policy `kitchen` and the demonstration.
 
-The one rule: it decides from what it was last shown and from the clock, and from nothing else; so it is the same rule
-under every interface, and can be as wrong as anybody who hears of things late.
+It decides from the last observation and the clock alone. So it is the same rule under every interface, and it is wrong
+when it hears of something late.
 
 What can't be put down again is weighed first. It doesn't begin to prepare or plate anything that would still be in
 hand when a critical dish has to be finished. A soft dish that keeps warm waits for the next way to the stove, if there

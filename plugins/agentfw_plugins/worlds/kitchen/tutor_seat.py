@@ -1,7 +1,7 @@
-"""The tutor: a seat of its own on the kitchen's clock, where any policy explains, a token a tick.
+"""The tutor: a seat of its own on the kitchen's clock, where any policy explains at one token per tick.
 
-The one rule: what was said stays said. A stretch of explaining that is broken off keeps the words that were out, and
-the next stretch is asked to go on from there; whether it does is counted, not assumed.
+What was said stays said. An interrupted explanation keeps its words, and the next stretch is asked to continue from
+there. Whether it does is counted, not assumed.
 
     stretch = Stretch(world, problem, policy, over)      # it runs, and calls over(turn) when it has said its say
     turn = stretch.stop()                                # what was out when it was put aside

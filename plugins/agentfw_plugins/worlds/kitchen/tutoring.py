@@ -1,7 +1,6 @@
-"""The tutoring problems, one after the other: each can be put aside, and goes on later where it was.
+"""The tutoring problems of an episode, explained one after the other; each can be interrupted and resumed.
 
-The one rule: a problem is explained when as much was said as it is long, or when the tutor has come to an end by
-itself; only then it pays.
+A problem is explained when its full length was said, or when the tutor ended by itself. Only then it pays.
 
     lessons = Lessons(world, problems, tutor, over)
     lessons.go_on(tokens=40)        # calls over("Q1 is put aside") after 40 tokens

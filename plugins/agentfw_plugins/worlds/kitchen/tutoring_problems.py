@@ -1,7 +1,7 @@
-"""Tutoring problems: sheets of exercises with their explanations, as long as their family says.
+"""Tutoring problems: sheets of exercises with explanations, of a length that their family gives.
 
-The one rule: a token is a word of the explanation, so how long a problem takes is how long it is. Any file of questions
-and answers will do, one in JSON on each line; GSM8K is such a file.
+A token is a word of the explanation, so its length is the time it takes. Any file of JSON lines with questions and
+answers can be used, such as GSM8K.
 
     >>> from random import Random
     >>> (problem,) = draw_problems(KitchenSettings(variant="one", lesson="short"), "", Random(7))
@@ -88,8 +88,8 @@ def _problem(name: str, family: str, settings: KitchenSettings, pool: tuple[_Exe
             break
     if len(pieces) < least:
         raise SettingsError(
-            f"environment.exercises: no sheet of {least} to {most} words can be made of them",
-            fix=f"give more exercises or shorter ones, or another range for environment.{family}",
+            f"environment.exercises: no sheet of {least} to {most} words can be made of the exercises",
+            fix=f"add exercises, shorten them, or set another range for environment.{family}",
         )
     return Problem(name, family, tuple(questions), tuple(pieces))
 
@@ -109,7 +109,7 @@ def _lines(file: str) -> list[dict[str, Any]]:
         lines = Path(file).expanduser().read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"environment.exercises: can't read {file}: {error}", fix="name a file of JSON lines"
+            f"environment.exercises: can't read {file}: {error}", fix="pass a file of JSON lines"
         ) from None
     found = []
     for number, line in enumerate(lines, start=1):
@@ -126,7 +126,7 @@ def _lines(file: str) -> list[dict[str, Any]]:
             )
         found.append(entry)
     if not found:
-        raise SettingsError(f"environment.exercises: {file} is empty", fix="give it a line for each exercise")
+        raise SettingsError(f"environment.exercises: {file} is empty", fix="write a line for each exercise")
     return found
 
 

@@ -1,7 +1,7 @@
 """One pair of hands: what is in hand, and what comes next.
 
-The one rule: work is done to its end, rest is put aside for anything. What an agent asks for in a new turn takes the
-place of what it had asked for and was not begun; within a turn, one thing comes after the other.
+Work is always finished; resting can be interrupted. A new turn replaces what an earlier turn had requested and was not
+yet begun. Within a turn, requests are done in order.
 
     >>> hands, served = Hands(), []
     >>> hands.ask(lambda: hands.take("stir"))

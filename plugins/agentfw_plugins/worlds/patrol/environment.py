@@ -1,7 +1,7 @@
-"""A patrol on a grid: a round of checkpoints to handle, and alarms elsewhere that don't wait.
+"""The environment `patrol`: a round of checkpoints on a grid, while alarms elsewhere expire.
 
-The one rule: the round goes on by itself until somebody responds to an alarm; who says nothing goes on. So what an
-interface costs is how late an alarm is heard of: at any tick, or where one piece of work ends and the next begins.
+The round continues by itself until the agent responds to an alarm; saying nothing means continuing. So what an
+interface costs is how late an alarm is heard of: at any tick, or only between two pieces of work.
 
     agentfw run patrol
     agentfw run patrol --set environment.depth=2 --policy patrol --set policy.controller=patchpro

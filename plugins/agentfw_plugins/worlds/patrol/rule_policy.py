@@ -1,7 +1,7 @@
 """Hand-written controllers for the patrol: `greedy`, `patch` and `patchpro`.
 
-The one rule: they decide by rules alone, and look again when a threshold of theirs is crossed. The paper's Loop is
-`greedy` under the step loop: it responds to whatever can be reached, where one piece of work ends.
+They decide by fixed rules and look again when one of their thresholds is crossed. The paper's Loop is `greedy` under
+the step loop: it responds to whatever can be reached, but only between two pieces of work.
 
     agentfw run patrol --set environment.depth=3 --policy patrol --set policy.controller=patchpro
 
@@ -42,8 +42,8 @@ _VERY_URGENT = 3
 class ControllerSettings(Settings):
     controller: Literal["loop", "greedy", "patch", "patchpro"] = Field(
         "greedy",
-        description="Responds to every alarm, to every one that can be reached, or by the rules of a patch; "
-        "the patches were written for a patrol of depth 2 or 3.",
+        description="Respond to every alarm, to every alarm in reach, or by the rules of a patch. "
+        "The patches need a patrol of depth 2 or 3.",
     )
 
 
@@ -99,7 +99,7 @@ def _rules(rules: Mapping[int, Mapping[str, Rule]], now: Situation) -> Rule:
     except KeyError:
         raise SettingsError(
             f'the patches have no rule for the phase "{now.doing}" of {now.of}',
-            fix="they were written for environment.depth=2 and 3; take policy.controller=greedy elsewhere",
+            fix="pass --set environment.depth=2 (or 3), or --set policy.controller=greedy",
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""Which events of a person are in each other's way, one group after the other.
+"""Groups of a person's events that conflict, in order of time.
 
-The one rule: the events of a group all share a moment, so that one can be kept and no other beside it. What was
-declined before is in nobody's way any more: the groups come in the order of time, and each answer changes the next.
+The events of a group all share a moment, so only one of them can be kept. A declined event conflicts with nothing any
+more, so each answer changes the groups that follow.
 
     agenda = Agenda(occurrences, people, home)
     while (group := agenda.next()) is not None:

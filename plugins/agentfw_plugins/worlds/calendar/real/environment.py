@@ -1,7 +1,7 @@
-"""A person's own calendar as an environment: conflicts of a file, and the person themselves who says what is kept.
+"""A person's own calendar as an environment: conflicts from a file, and answers from the person.
 
-The one rule: whatever the policy decides is a proposal, and what the person says is the truth. So every policy of the
-benchmark works here, on the same lines; what was `feedback` there is the person's answer.
+What the policy decides is a proposal; what the person answers is the truth. So every policy of the benchmark works here
+on the same lines, and the person's answer takes the place of the feedback.
 
     environment = RealConflicts(agenda, person, known, home)
     await Engagement(environment, agent).run(Task(0, 0, "ana@lab.example"))

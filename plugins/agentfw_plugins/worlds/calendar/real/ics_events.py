@@ -1,7 +1,7 @@
-"""A VEVENT as a value: when it is, who comes, and everything that its tags are made from.
+"""Reads a VEVENT: when it is, who attends, and everything that its tags are made from.
 
-The one rule: an event that can't be understood is a problem with its line and a reason, never an error of the whole
-file, and it stays in the file as it is.
+An event that can't be read is a problem with its line and a reason, never an error of the whole file. It stays in the
+file as it is.
 
     entry = Reader(lines, zones, home, problems).entry(block)
     entry.start, entry.title
@@ -105,7 +105,7 @@ class Reader:
             return None
         for name, words in broken.items():
             what = "a line" if name == "None" else name
-            self._problems.append(Problem(block.number, f"{what} is passed over: {words}", found.title))
+            self._problems.append(Problem(block.number, f"{what} is ignored: {words}", found.title))
         return found
 
     def _entry(self, block: Block, event: Any) -> Entry:

@@ -1,7 +1,7 @@
 """An .ics file as lines and blocks, so that it can be marked without rewriting it.
 
-The one rule: every byte of the file is kept. Reading joins folded lines for whoever wants to know what they say;
-writing puts the physical lines back as they were, with others in place of the few that were changed.
+Every byte of the file is kept. Reading joins folded lines; writing puts the physical lines back unchanged, except for
+the few that were replaced.
 
     lines = FileLines(Path("my.ics").read_bytes())
     for block in lines.blocks("VEVENT"):

@@ -1,7 +1,7 @@
-"""The new file: the old one, byte for byte, with marks on what was declined.
+"""Writes the new file: the old one, byte for byte, with marks on what was declined.
 
-The one rule: nothing is taken out. An event that stands alone, or is a changed date of a series, is marked where it is;
-one date of a series gets an event of its own beside the series (RECURRENCE-ID), which says that this date is declined.
+Nothing is removed. A single event, or a changed date of a series, is marked in place. One date of a series gets an
+event of its own (RECURRENCE-ID) that declines this date.
 
     marked(lines, {occurrence: "Call with Acme"}, owner)
 

@@ -1,7 +1,7 @@
-"""The dates of events within a span of days: series unfolded, exceptions taken out, changed dates put in.
+"""The dates of events within a span of days, with series expanded and exceptions applied.
 
-The one rule: an exception is never lost. A date that was taken out or moved doesn't come up where the series had it, in
-whatever zone or form that was written; a series that can't be followed is refused as a whole, with a reason.
+An exception is never lost: a date that was removed or moved doesn't appear where the series had it, whatever zone or
+form it was written in. A series that can't be followed is refused as a whole, with a reason.
 
     occurrences(entries, since, until, home, problems)
 """
@@ -74,7 +74,7 @@ def occurrences(
         except (Unreadable, RuleRefused) as error:
             problems.append(Problem(entry.block.number, str(error), entry.title))
         except (OverflowError, ValueError, TypeError) as error:  # beyond the years 1 to 9999, or a rule that is none
-            problems.append(Problem(entry.block.number, f"its dates can't be told: {error}", entry.title))
+            problems.append(Problem(entry.block.number, f"its dates can't be computed: {error}", entry.title))
     found.sort(key=lambda one: (one.start, one.end, one.key))
     return found
 
@@ -132,7 +132,7 @@ def _until(value: Any, zone: tzinfo) -> datetime:
         return value.replace(tzinfo=None) if value.tzinfo is None else value.astimezone(zone).replace(tzinfo=None)
     if isinstance(value, date):
         return datetime.combine(value, time.max).replace(microsecond=0)
-    raise Unreadable("repeats until something that is no date")
+    raise Unreadable("has an UNTIL that is no date")
 
 
 def _local(day: date) -> datetime:

@@ -1,7 +1,7 @@
-"""Whose calendar it is, and what everybody else in it is to that person.
+"""Whose calendar it is, and the relation of everybody else in it to that person.
 
-The one rule: it goes by what an .ics can say. That somebody is a colleague shows in their address; that they are the
-boss, a client or somebody's own report doesn't, and is asked for in a file rather than guessed:
+It uses what an .ics file can say. An address shows that somebody is a colleague; it doesn't show that somebody is the
+boss, a client or a report. These come from a file instead of a guess:
 
     # people.toml
     "maria@lab.example" = "superior"
@@ -89,14 +89,14 @@ def read_people(path: Path | None) -> dict[str, str]:
     try:
         given = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {path}: {error}", fix="give a TOML file in UTF-8") from None
+        raise UsageError(f"can't read {path}: {error}", fix="pass a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
-            f"{path} is no TOML: {error}", fix='write lines such as "acme.example" = "client"'
+            f"{path} isn't valid TOML: {error}", fix='write lines such as "acme.example" = "client"'
         ) from None
     for address, relation in given.items():
         if relation not in RELATIONS:
             raise SettingsError(
-                f'{path}: {address} = "{relation}" is no relation', fix=f"one of {', '.join(RELATIONS)}"
+                f'{path}: {address} = "{relation}" is no relation', fix=f"use one of {', '.join(RELATIONS)}"
             )
     return {address_of(address): relation for address, relation in given.items()}

@@ -1,7 +1,6 @@
-"""What is known of a person, on disk: what they decided, and the strategies that follow from it.
+"""What is kept of a person on disk: their decisions, and the strategies learned from them.
 
-The one rule: an answer is on disk before anything is made of it. Whoever is cut off in the middle finds everything
-again and is asked nothing twice.
+An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice.
 
     with PersonFile(Path("calendar.db"), "ana@lab.example") as known:
         known.decisions, known.hub.list()
@@ -84,7 +83,9 @@ class PersonFile:
             self.hub = self.memory.hub(Task(0, 0))
             self._strategies = self.hub.list()
         except (ValueError, sqlite3.Error, OSError) as error:
-            raise UsageError(f"can't keep what is learned in {path}: {error}", fix="give another --hub FILE") from None
+            raise UsageError(
+                f"can't keep what is learned in {path}: {error}", fix="choose another --hub FILE"
+            ) from None
         self.decisions = [record for record in read_journal(journal) if record.get("person") == person]
         """From the first to the last."""
         self._journal = Journal.open(journal)
@@ -144,7 +145,7 @@ class PersonFile:
             return
         except sqlite3.Error as error:
             raise StorageError(
-                f"can't write to {self.path}: {error}", fix="make room; what you answered is kept"
+                f"can't write to {self.path}: {error}", fix="free some space; your answers are kept"
             ) from None
 
 

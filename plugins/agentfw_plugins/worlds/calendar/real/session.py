@@ -1,7 +1,7 @@
-"""One session: a file read, its conflicts proposed and answered, and the new file written.
+"""One session: reads a file, proposes and asks about its conflicts, and writes the new file.
 
-The one rule: everything that can be wrong with what was given is told before the first question, and the new file is
-written whole or not at all.
+All errors in what was given are reported before the first question, and the new file is written as a whole or not at
+all.
 
     session = Session.open(Wishes(path), out)
     asyncio.run(session.play(policy, person, known))
@@ -92,8 +92,8 @@ class Session:
         blocks = lines.blocks("VEVENT")
         if not blocks and not any(block.kind == "VCALENDAR" for block in lines.top):
             raise UsageError(
-                f"{wishes.file} is no iCalendar file: nothing in it begins with BEGIN:VCALENDAR",
-                fix="export the calendar as .ics, and give that file",
+                f"{wishes.file} is no iCalendar file: it has no BEGIN:VCALENDAR",
+                fix="export the calendar as .ics and pass that file",
             )
         problems = list(lines.problems)
         home, zone = home_of(lines, wishes.zone)
@@ -104,13 +104,13 @@ class Session:
             near = (since - _MARGIN, until + _MARGIN)
         except OverflowError:
             raise UsageError(
-                f"{wishes.days} days from {first} on: there the calendar ends", fix="give another --from"
+                f"{wishes.days} days from {first} go beyond the year 9999", fix="choose another --from"
             ) from None
         read = [block for block in blocks if _may_touch(block, near)]
         if len(read) > _MOST_EVENTS:
             raise UsageError(
                 f"{len(read):,} events of {wishes.file} may be in these days; at most {_MOST_EVENTS:,} are read",
-                fix="give fewer --days, or a smaller file",
+                fix="pass fewer --days, or a smaller file",
             )
         reader = Reader(lines, Zones(lines, problems), home, problems)
         entries = [entry for block in read if (entry := reader.entry(block)) is not None]
@@ -178,9 +178,9 @@ def output_path(file: Path, given: Path | None) -> Path:
         numbered = (f"{file.stem}.decided{f'-{number}' if number > 1 else ''}.ics" for number in range(1, 10_000))
         return next(path for name in numbered if not (path := file.with_name(name)).exists())
     if given.exists() and given.samefile(file):
-        raise UsageError(f"{given} is the file that is read, and that is never changed", fix="give another --output")
+        raise UsageError(f"{given} is the calendar itself, which is never changed", fix="choose another --output")
     if not given.parent.is_dir():
-        raise UsageError(f"there is no folder {given.parent}", fix="make it, or give another --output")
+        raise UsageError(f"there is no directory {given.parent}", fix="create it, or choose another --output")
     return given
 
 
@@ -188,10 +188,12 @@ def _read(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > _LARGEST:
-            raise UsageError(f"{path} has {size:,} bytes; at most {_LARGEST:,} are read", fix="export less of it")
+            raise UsageError(
+                f"{path} has {size:,} bytes; at most {_LARGEST:,} are read", fix="export a smaller part of it"
+            )
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}", fix="give the path of an .ics file") from None
+        raise UsageError(f"can't read {path}: {error.strerror}", fix="pass the path of an .ics file") from None
 
 
 def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:

@@ -1,7 +1,6 @@
-"""The tags of a real event: the same twelve that the lines of the benchmark have, by plain rules.
+"""The tags of a real event: the same twelve as in the benchmark, by plain rules.
 
-The one rule: every tag follows from what stands in the file, by the rules of docs/real-calendars.md, and from nothing
-else; what isn't said has the neutral value.
+Every tag follows from the file alone, by the rules of docs/real-calendars.md. What isn't said has the neutral value.
 
     tags(occurrence, people, home)
 """

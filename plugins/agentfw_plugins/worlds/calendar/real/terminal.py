@@ -1,7 +1,7 @@
-"""The session on a terminal: what is in whose way, what is proposed and why, and the person's answer.
+"""The session on a terminal: shows a conflict, the proposal and its reason, and reads the person's answer.
 
-The one rule: everything a person needs for an answer stands above the line where they give it, and nothing else does.
-It goes to stderr; what came of the session is data, and goes to stdout.
+Everything needed for an answer stands above the line where it is given, and nothing else. It goes to stderr; the result
+of the session is data and goes to stdout.
 """
 
 from __future__ import annotations

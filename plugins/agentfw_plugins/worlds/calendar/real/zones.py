@@ -1,7 +1,7 @@
-"""Time zones of a calendar file: names of the IANA database, names that Windows gives, and zones that the file defines.
+"""Time zones of a calendar file: IANA names, Windows names, and zones that the file defines.
 
-The one rule: a time zone is found or it is said that it wasn't; nobody's nine o'clock is moved by a guess. A name that
-is known to the IANA database wins over the definition in the file, which is often old.
+A time zone is found, or its absence is reported; times are never moved by a guess. A name known to the IANA database
+takes precedence over the definition in the file, which is often outdated.
 
     zones = Zones(lines, home=ZoneInfo("Europe/Berlin"))
     zones.find("W. Europe Standard Time")
@@ -40,7 +40,7 @@ class Zones:
             self._found[name] = named_zone(name) or self._defined(name)
             if self._found[name] is None:
                 self._problems.append(
-                    Problem(0, "times in it are taken as local times", f'the time zone "{name}" is unknown')
+                    Problem(0, "its times are read as local times", f'the time zone "{name}" is unknown')
                 )
         return self._found[name]
 
@@ -86,7 +86,7 @@ def home_of(lines: FileLines, given: str) -> tuple[tzinfo, str]:
     if given:
         zone = named_zone(given)
         if zone is None:
-            raise UnknownNameError("time zone", given, (), fix="give an IANA name such as Europe/Berlin")
+            raise UnknownNameError("time zone", given, (), fix="pass an IANA name such as Europe/Berlin")
         return zone, given
     used = Counter(match[1].decode("utf-8", "replace") for line in lines.physical for match in _TZID.finditer(line))
     said = [block.first_text("X-WR-TIMEZONE") for block in lines.top]
