@@ -32,7 +32,7 @@ __all__ = ["SkillGraphMemory", "SkillGraphSettings"]
 
 _PLAIN = GraphSettings()
 _LONGEST_QUERY = 2_000
-"""Characters of what was observed that a query is made of; more than that says nothing more of what it is about."""
+"""Maximum length of a query made from an observation."""
 _LONGEST_OUTCOME = 10_000
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
@@ -79,7 +79,7 @@ class SkillGraphSettings(Settings):
     seed: int = Field(_PLAIN.seed, description="Random seed.")
 
     def for_graph(self) -> GraphSettings:
-        """The graph's own settings: those of the ablation, changed by what was set here."""
+        """The graph's settings: those of the ablation, overridden by what is set here."""
         base = GraphSettings.ablation(self.ablation) if self.ablation else _PLAIN
         known = {field.name for field in fields(GraphSettings)}
         return replace(base, **{name: getattr(self, name) for name in self.model_fields_set & known})
@@ -147,7 +147,7 @@ class SkillGraphMemory(Memory):
         )
 
     def _used(self, episode: Episode) -> list[str]:
-        """The skills that the agent was shown, as its messages have them."""
+        """The skills that the agent was shown, read from its messages."""
         used: dict[str, None] = {}
         for message in episode.messages:
             if message.role != "user":
@@ -159,14 +159,14 @@ class SkillGraphMemory(Memory):
                     skill = self.graph.skill(found[1])
                 except UnknownSkillError:
                     continue
-                # Somebody else's words may look alike; what isn't the skill's own text doesn't count.
+                # Other text may look similar; only the skill's own text counts.
                 if message.content.startswith(_line(skill), found.end()):
                     used[found[1]] = None
         return list(used)
 
 
 def _shown(skill: Skill) -> str:
-    """A skill as the agent reads it, on one line."""
+    """A skill as the agent reads it, in one line."""
     about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
     about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
@@ -177,7 +177,7 @@ def _line(skill: Skill) -> str:
 
 
 def _steps(episode: Episode) -> Iterator[Step]:
-    """What the agent did, and whether it was taken."""
+    """The agent's calls and whether each was accepted."""
     refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
     for turn in episode.turns:
         for call in turn.calls:
@@ -186,7 +186,7 @@ def _steps(episode: Episode) -> Iterator[Step]:
 
 
 def _answers(episode: Episode) -> Iterator[str]:
-    """What was observed first after each intervention: how the world and the user took it."""
+    """The first observation after each intervention."""
     waiting = False
     for event in episode.events:
         if event.kind == "intervention":
@@ -198,10 +198,10 @@ def _answers(episode: Episode) -> Iterator[str]:
 
 
 def _is_name(text: str) -> bool:
-    """What a model calls may have any name; one that can't be kept is left out."""
+    """A model's call can have any name; names that can't be stored are dropped."""
     return text.isprintable() and bool(text.strip()) and len(text) <= 200
 
 
 def _kept(text: str, longest: int) -> str:
-    """As much of a text as is kept, without what no file keeps."""
+    """A text cut to the maximum length, without characters that can't be stored."""
     return _UNKEPT.sub("\ufffd", text)[:longest]

@@ -14,7 +14,7 @@ __all__ = ["Format"]
 
 
 class Format(RewardModel):
-    """A score for each turn."""
+    """One score per turn."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         scores: list[Score] = []

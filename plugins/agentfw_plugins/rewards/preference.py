@@ -28,7 +28,7 @@ from .library_errors import translated_errors
 __all__ = ["Preference", "PreferenceSettings"]
 
 UNSCORED = 0.5
-"""What an action is worth to a user that nobody knows: neither liked nor disliked."""
+"""Score of an action for an unknown user: neither liked nor disliked."""
 
 
 class PreferenceSettings(Settings):
@@ -46,14 +46,14 @@ class PreferenceSettings(Settings):
 
 
 class Preference(RewardModel):
-    """One score an episode, and beside it what it is made of."""
+    """One score per episode, and its components as figures."""
 
     def __init__(self, settings: PreferenceSettings) -> None:
         self.settings = settings
         with translated_errors():
             self.model = PreferenceModel.load(settings.model)
             try:
-                # A model that can't read texts here, for want of its encoder, is told before anything is played.
+                # Reports a missing text encoder before anything is played.
                 self.model.score(self.model.users[0], "tea")
             except UnknownUserError:
                 pass
@@ -86,7 +86,7 @@ class Preference(RewardModel):
                 return []
 
     def _texts(self, episode: Episode) -> Iterator[str]:
-        """What was done, an action a text."""
+        """The actions carried out, as texts."""
         refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
         for turn in episode.turns:
             if turn.finish == "interrupted":
@@ -102,7 +102,7 @@ class Preference(RewardModel):
 
 
 def _text_of(call: Call) -> str:
-    """A call in words: its name and the values that it was given.
+    """A call as text: its name and its arguments' values.
 
     >>> _text_of(Call("book_table", {"place": "the museum café", "guests": 2, "at": {"day": "Sunday"}}))
     'book table: the museum café, 2, Sunday'

@@ -15,7 +15,7 @@ __all__ = ["Measured"]
 
 
 class Measured(RewardModel):
-    """A score for each round that a measure of the environment was noted for."""
+    """A score per round for which the environment recorded the measure."""
 
     component = ""
     measure = ""

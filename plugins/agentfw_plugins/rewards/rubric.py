@@ -61,7 +61,7 @@ class RubricSettings(Settings):
 
 
 class Rubric(RewardModel):
-    """One score an episode, from 0 to 1, and whether the judge failed."""
+    """One score per episode, from 0 to 1, and whether the judge failed."""
 
     def __init__(self, settings: RubricSettings, *, host: Host) -> None:
         self.settings = settings
@@ -80,7 +80,7 @@ class Rubric(RewardModel):
     def open(self, folder: Path) -> None:
         if not self.settings.cache:
             self._cache = folder / "judgements.db"
-        _ = self.judge  # a file that can't be the cache is told before anything is played
+        _ = self.judge  # reports a bad cache file before anything is played
 
     @property
     def judge(self) -> RubricJudge:
@@ -115,7 +115,7 @@ class Rubric(RewardModel):
         await self.policy.close()
 
     def _name(self) -> str:
-        """Who judges, in which version, sampling how: what of it changes makes other marks."""
+        """Identifies the judge: policy, version, settings and sampling. A change invalidates cached marks."""
         choice = self.settings.policy
         about = {"settings": choice.settings, "sampling": self.settings.sampling.model_dump()}
         return f"{choice.name} {self._version} {json.dumps(about, sort_keys=True, default=str)}"
@@ -128,7 +128,7 @@ class Rubric(RewardModel):
                 Request(
                     conversation,
                     sampling=self.settings.sampling.sampling(len(conversation)),
-                    # For a judge that is a program: the same as the messages say.
+                    # The same content, for a judge that is a program.
                     moment=Moment(0, (Observation(0, "question", {"turn": len(conversation) // 2}, question),)),
                     brief=Brief(conversation[0].content),
                 )
@@ -139,7 +139,7 @@ class Rubric(RewardModel):
 
 
 def _attempt(episode: Episode) -> list[Mapping[str, Any]]:
-    """An episode as the judge reads it, without the ids of calls: random ones would make equal attempts differ."""
+    """An episode as the judge reads it, without call ids, which would make equal attempts differ."""
     attempt: list[Mapping[str, Any]] = []
     for message in episode.messages:
         entry: dict[str, Any] = {"role": message.role, "content": message.content}

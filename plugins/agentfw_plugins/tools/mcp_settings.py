@@ -43,7 +43,7 @@ class MCPSettings(Settings):
 
     @property
     def server(self) -> str:
-        """How errors call the server."""
+        """Name of the server in errors."""
         return self.url or shlex.join([self.command, *self.args])
 
     def handed_on(self) -> dict[str, str]:

@@ -76,7 +76,7 @@ def _scalar(name: str, value: float) -> Any:
 
 
 def _text(name: str, text: str) -> Any:
-    """Words for the text tab. TensorBoard's own way of making them wants tensorflow."""
+    """A text summary. TensorBoard's own helper needs tensorflow."""
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.types_pb2 import DT_STRING

@@ -41,7 +41,7 @@ class WandbTracker(Tracker):
         self._run: Any = None
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        # Read when wandb is imported: its own crash reports go over the network too.
+        # Read when wandb is imported; it switches off wandb's crash reports.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         try:
             import wandb
@@ -59,13 +59,13 @@ class WandbTracker(Tracker):
             id=re.sub(r"[^\w.-]", "-", run),
             dir=str(folder),
             mode=self.settings.mode,
-            # Offline there is nobody to ask what there is already; `wandb sync` puts the parts together.
+            # Offline the existing data is unknown; `wandb sync` joins the parts.
             resume="allow" if online else None,
             reinit="create_new",
             config=dict(settings),
             settings=wandb.Settings(console="off", silent=True, disable_git=True, disable_code=True),
         )
-        # Episodes end in any order, and wandb drops whatever goes back in its own count of steps.
+        # Episodes end in any order, and wandb drops values whose step goes back.
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 
@@ -80,7 +80,7 @@ class WandbTracker(Tracker):
         self._end(1)
 
     def _end(self, code: int) -> None:
-        """Only the first end counts: a run that is closed without having finished has failed."""
+        """Only the first end counts; a run that is closed before it finished has failed."""
         run, self._run = self._run, None
         if run is not None:
             run.finish(exit_code=code)

@@ -67,4 +67,4 @@ class BudgetSettings(Settings):
 
 
 _ENOUGH = 1000
-"""So many sums are needed for each split to have some."""
+"""Minimum number of sums, so that each split has some."""

@@ -23,7 +23,7 @@ __all__ = ["MANNERS", "Manner", "draw_manner", "write"]
 Manner = Literal["very thorough", "thorough", "plain", "at once"]
 
 MANNERS: dict[Manner, float] = {"very thorough": 0.2, "thorough": 0.6, "plain": 0.14, "at once": 0.06}
-"""How often each is drawn: mostly thorough, as models are that learned to be right."""
+"""Probability of each: mostly thorough, like models that were trained to be right."""
 
 
 def draw_manner(draw: Random) -> Manner:

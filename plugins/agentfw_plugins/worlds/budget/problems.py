@@ -38,13 +38,13 @@ class Problem:
     question: str
     answer: str
     terms: tuple[int, ...] = ()
-    """The numbers of a sum."""
+    """The terms of a sum."""
     solution: str = ""
-    """How a file says that it is solved."""
+    """The worked solution, if the file has one."""
 
 
 def share_of(question: str) -> str:
-    """Which split a problem belongs to: eight tenths are for training, one for validation and one for the test."""
+    """The split of a problem: 80% train, 10% validation, 10% test."""
     return _SHARES[int.from_bytes(sha256(question.encode()).digest()[:4], "big") % len(_SHARES)]
 
 
@@ -60,7 +60,7 @@ def draw_problem(settings: BudgetSettings, split: str, draw: Random) -> Problem:
 
 @lru_cache(maxsize=6)
 def read_problems(file: str, split: str) -> tuple[Problem, ...]:
-    """The problems of a split that a file has."""
+    """The problems of a split in a file."""
     path = Path(file.replace("{split}", split)).expanduser()
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -92,12 +92,12 @@ def _problem(line: str, where: str) -> Problem:
     result = _RESULT.search(text)
     if result is None:
         return Problem(question, text)
-    # GSM8K writes each of its calculations into the text a second time.
+    # GSM8K repeats each of its calculations in the text.
     return Problem(question, result[1].strip(), solution=re.sub(r"<<.*?>>", "", text[: result.start()]).strip())
 
 
 def same(given: str, answer: str) -> bool:
-    """Whether an answer is the right one: as numbers where both are, and else letter by letter."""
+    """Whether an answer is right, compared as numbers if both are numbers, else as text."""
     numbers = _number(given), _number(answer)
     if None in numbers:
         return given.strip().casefold() == answer.strip().casefold()

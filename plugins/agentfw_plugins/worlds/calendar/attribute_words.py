@@ -49,5 +49,5 @@ _WORDS: Mapping[str, str] = {
 
 
 def in_words(feature: str) -> str:
-    """A feature of `learner.FEATURES` as a phrase; a value that is a word itself stays it."""
+    """A feature of `choice_model.FEATURES` as a phrase."""
     return _WORDS.get(feature) or feature.partition("=")[2]

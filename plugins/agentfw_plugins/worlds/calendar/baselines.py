@@ -24,11 +24,11 @@ RULE_TITLES: Mapping[str, str] = {
     "most_senior": "most senior first",
     "regular_first": "regular meeting first",
 }
-"""The simple rules that say something about an event, and what a table calls them."""
+"""The simple rules shown beside a run, and their titles."""
 
 
 def references(calendar: Calendar, generator: Random) -> dict[str, dict[str, float]]:
-    """The figures of an episode, for each simple player."""
+    """The figures of each baseline on one user's rounds."""
     rankings: dict[str, list[Sequence[str]]] = {"random": [], **{title: [] for title in RULE_TITLES.values()}}
     for shown in calendar.rounds:
         events = [{"letter": letter, **tags} for letter, tags in zip(shown.letters, shown.tags, strict=True)]

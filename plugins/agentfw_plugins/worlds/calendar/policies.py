@@ -35,7 +35,7 @@ __all__ = ["PRIOR_FILE", "LinearPolicy", "LinearSettings", "RulesPolicy", "Rules
 
 PRIOR_FILE = Path(__file__).parent / "linear_prior.json"
 _SAID = 0.1
-"""A difference in worth that is large enough to be given as a reason."""
+"""Minimum difference in value to be given as a reason."""
 
 
 class RulesSettings(Settings):
@@ -65,7 +65,7 @@ class LinearSettings(Settings):
 
 
 class LinearPolicy(Policy):
-    """Learns its user's weights online, a learner for each episode."""
+    """Learns its user's weights online, with one model per episode."""
 
     def __init__(self, settings: LinearSettings | None = None) -> None:
         self.settings = settings or LinearSettings()
@@ -90,7 +90,7 @@ class LinearPolicy(Policy):
     def _answer(self, key: str, conflict: Observation, moment: Moment) -> Generation:
         data = conflict.data
         if data["round"] == 1:
-            # A first round starts anew: an episode that is run a second time is the same episode.
+            # Start anew in the first round, so that a repeated episode is the same episode.
             learner = ChoiceLearner(self._prior.of(f"{data['archetype']}/{data['role']}"))
             self._learners[key] = learner
             for past in moment.of("past"):
@@ -107,7 +107,7 @@ def _choice(events: Sequence[Mapping[str, str]], accepted: str) -> tuple[Floats,
 
 
 def _reason(weights: Floats, first: Floats, second: Floats, rival: str) -> str:
-    """What speaks most for the first event beside the second: for it, or against the other."""
+    """What speaks most for the first event compared with the second."""
     worth = weights * (first - second)
     strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
     said = [

@@ -27,14 +27,14 @@ _NUMBERS = {"size": ("size", 1, 60), "minutes": ("min", 5, 480)}
 
 @dataclass(frozen=True, slots=True)
 class Principle:
-    """One thing that may matter, and how people put it."""
+    """One thing that may matter to a user, and how people express it."""
 
     name: str
     label: str
     values: Mapping[str, tuple[str, ...]]
-    """Tags that must have one of these values; of `who`, one of these relations must be among those who come."""
+    """Tags and their allowed values; for `who`, one of these relations must attend."""
     bounds: tuple[tuple[str, int, int], ...]
-    """Tags that are numbers, with the least and the most."""
+    """Numeric tags with their minimum and maximum."""
     praise: tuple[str, ...]
     complaint: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Principle:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What all organisations share."""
+    """The vocabulary that all organisations share."""
 
     principles: Mapping[str, Principle]
     first_names: tuple[str, ...]

@@ -49,9 +49,9 @@ Write down what decides and how much it counts, not single events. Then decide b
 keep, a ranking with the letters of all events, and a short reason. Every call is a turn, and there are only a few for
 each conflict: the decision has to be among them.""",
 }
-"""What is said after the environment's own goal."""
+"""Text added after the environment's own goal."""
 
 
 def instructions(goal: str, style: Style) -> str:
-    """What a model is told."""
+    """The instructions for a model."""
     return f"{goal}\n\n{STYLES[style]}".rstrip()

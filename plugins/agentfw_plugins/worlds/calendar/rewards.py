@@ -26,13 +26,13 @@ __all__ = ["CalendarDecision", "CalendarFormat", "CalendarHub", "CalendarHubSett
 
 
 class CalendarFormat(Measured):
-    """1 where the decision names an event of the round and ranks all of them."""
+    """1 if the decision names an event of the round and ranks all of them."""
 
     component, measure = "calendar_format", "format"
 
 
 class CalendarDecision(Measured):
-    """1 where the event was kept that the user keeps."""
+    """1 if the event was kept that the user keeps."""
 
     component, measure, track = "calendar_decision", "error", "personal"
 
@@ -41,7 +41,7 @@ class CalendarDecision(Measured):
 
 
 class CalendarRanking(Measured):
-    """How far up the true event was ranked: 1 first, 0 last."""
+    """Rank of the right event: 1 first, 0 last."""
 
     component, measure, track = "calendar_ranking", "ord", "personal"
 
@@ -55,7 +55,7 @@ class CalendarHubSettings(Settings):
 
 
 class CalendarHub(RewardModel):
-    """1 where the memory was called in the round and the call went well."""
+    """1 if the memory was called successfully in the round."""
 
     def __init__(self, settings: CalendarHubSettings | None = None) -> None:
         self.settings = settings or CalendarHubSettings()
@@ -69,7 +69,7 @@ class CalendarHub(RewardModel):
         return scores
 
     def _used(self, episode: Episode) -> set[int]:
-        """The rounds with a valid call: one that counts, and whose answer says that it went well."""
+        """The rounds with a successful call that counts."""
         number = 0
         called: dict[str, int] = {}
         used: set[int] = set()

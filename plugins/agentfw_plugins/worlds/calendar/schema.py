@@ -38,19 +38,19 @@ __all__ = [
 
 ARCHETYPES = Path(__file__).parent / "organisations"
 CADENCES = {"weekly": 1, "biweekly": 2, "monthly": 4}
-"""Every how many weeks."""
+"""Interval in weeks."""
 SLOTS = ("project", "person", *RELATIONS)
 SOFT = ("mornings", "afternoons", "no_back_to_back")
 _SETTABLE = ("due", "urgency", "place", "notice", "hold")
 _WORK = tuple(topic for topic in CHOICES["topic"] if topic not in ("social", "personal"))
 _FULLEST_WEEK = 30 * 60
-"""Minutes of meetings in the fullest week of a role; more can't be laid out without conflicts."""
+"""Maximum minutes of meetings in a role's fullest week; more can't be placed without overlaps."""
 _MOST_PEOPLE = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A kind of event: a regular meeting of a role where it has a cadence, else an occasion that may come up."""
+    """A template of events: a regular meeting if it has a cadence, else an occasion that may come up."""
 
     name: str
     titles: tuple[str, ...]
@@ -58,10 +58,10 @@ class Meeting:
     cadence: str
     """weekly, biweekly or monthly; `none` for an occasion."""
     minutes: Mapping[int, float]
-    """How likely each duration is, in proportion."""
+    """Relative frequency of each duration."""
     by: str
     who: Mapping[str, tuple[int, int]]
-    """How many of each relation come, besides the organiser."""
+    """Number of attendees by relation, besides the organiser."""
     place: Mapping[str, float]
     hold: str
     soft: tuple[str, ...]
@@ -75,11 +75,11 @@ class Reason:
     sets: Mapping[str, str]
     adds: Mapping[str, tuple[int, int]]
     only: str
-    """A relation: one person of it comes, and nobody else. Empty where the reason leaves the attendees."""
+    """A relation of which one person attends, and nobody else. Empty if the attendees stay."""
     longer: int
     notes: tuple[str, ...]
     topics: tuple[str, ...]
-    """Of which events it can be said: nobody's birthday cake is due today."""
+    """Topics of the events that it fits: no birthday cake is due today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Role:
     reports_to: str
     is_user: bool
     accepts: float
-    """How often the regular meeting is the one that is kept."""
+    """Probability that the regular meeting is kept."""
     meetings: tuple[Meeting, ...]
     principles: Mapping[str, int]
     reasons: tuple[str, ...]
@@ -100,7 +100,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Outsiders:
-    """People from outside of one relation."""
+    """Contacts from outside, of one relation."""
 
     title: str
     firms: tuple[str, ...]
@@ -108,7 +108,7 @@ class Outsiders:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Everything that organisations of one archetype share."""
+    """The schema of one archetype of organisations."""
 
     file: str
     archetype: str
@@ -122,7 +122,7 @@ class Schema:
     occasions: tuple[Meeting, ...]
     roles: Mapping[str, Role]
     principles: Mapping[str, Principle]
-    """The shared vocabulary and what the file adds to it."""
+    """The shared vocabulary and the principles of the file."""
 
     @property
     def user_roles(self) -> tuple[Role, ...]:
@@ -237,7 +237,7 @@ def _people(sheet: Sheet) -> dict[str, tuple[int, int]]:
 
 
 def _chart(sheet: Sheet) -> dict[str, str]:
-    """Who reports to which role; empty for the top. A ring or an unknown boss is refused."""
+    """The role that each role reports to; empty for the top. A cycle or an unknown boss is refused."""
     above: dict[str, str] = {}
     places: dict[str, Sheet] = {}
     for name, value in sheet.entries():
@@ -325,7 +325,7 @@ def _known_reasons(sheet: Sheet, reasons: Mapping[str, Reason]) -> tuple[str, ..
 
 
 def _reach(name: str, chart: Mapping[str, str]) -> set[str]:
-    """Which relations this role has on the chart."""
+    """The relations that this role has on the chart."""
     found = {*OUTSIDE, "peer"}
     if chart[name]:
         found.add("superior")
@@ -337,8 +337,7 @@ def _reach(name: str, chart: Mapping[str, str]) -> set[str]:
 def _meeting(
     sheet: Sheet, owner: str, index: int, outsiders: Mapping[str, Outsiders], reach: set[str] | None = None
 ) -> Meeting:
-    """One template. `reach` is given for a role's regular meetings, which must be possible for it; occasions may not
-    be."""
+    """Read one template. `reach` is given for regular meetings, which must be possible for the role."""
     regular = reach is not None
     required = ("titles", "topic", "minutes", "by", "who", "place")
     table = sheet.table((*required, "cadence") if regular else required, ("hold", "soft"))
@@ -382,7 +381,7 @@ def _minutes(sheet: Sheet, key: str) -> int:
 
 
 def _check_slots(sheet: Sheet, allowed: set[str]) -> None:
-    """A title may only name what the event is sure to have."""
+    """Check that a title only names what the event always has."""
     text = sheet.text()
     try:
         slots = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
@@ -401,7 +400,7 @@ def _check_slots(sheet: Sheet, allowed: set[str]) -> None:
 
 
 def _check_load(sheet: Sheet, meetings: tuple[Meeting, ...]) -> None:
-    """The fullest week: everything that can fall into it at its longest."""
+    """Check the fullest week, with everything that can fall into it at its longest."""
     total = sum(max(length for length, share in meeting.minutes.items() if share > 0) for meeting in meetings)
     if total > _FULLEST_WEEK:
         raise sheet.error(

@@ -21,10 +21,10 @@ _SENIORITY = ("nobody", "vendor", "partner", "report", "peer", "client", "superi
 
 
 def _by(key: Callable[[Mapping[str, str]], object]) -> Rule:
-    """A ranking from the greatest to the least."""
+    """Rank by value, in descending order."""
 
     def rule(events: Shown) -> list[str]:
-        # sorted is stable, also in reverse: of equals the first stays first.
+        # sorted is stable, also in reverse, so among equals the first stays first.
         return [event["letter"] for event in sorted(events, key=key, reverse=True)]  # type: ignore[arg-type]
 
     return rule

@@ -95,7 +95,7 @@ def _answer(
 
 
 def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Sequence[str]]) -> list[str]:
-    """What weighs something else from now on, noted in `weights`; a call only where something does."""
+    """Update `weights` and return the lines that say so; there is a call only if something changed."""
     because = feedback.data["because"]
     name, valued = because["principle"], because["valued"]
     if name not in NAMES:
@@ -119,12 +119,12 @@ def _update(weights: Mapping[str, int]) -> str:
 
 
 def _last_answer(messages: Sequence[Message]) -> str:
-    """What it said in the turn before."""
+    """Its answer in the turn before."""
     return next((each.content for each in reversed(messages) if each.role == "assistant"), "")
 
 
 def _remembered(text: str) -> list[str]:
-    """The hub's entries in what the agent reads."""
+    """The hub's entries in the message that the agent reads."""
     _, _, rest = text.partition("You remember:\n")
     entries = []
     for line in rest.splitlines():
@@ -139,7 +139,7 @@ def _nothing(role: str) -> Mapping[str, int]:
 
 
 def expected_of(role: str) -> Mapping[str, int]:
-    """What people in a role usually care about; of everybody where the role is new."""
+    """What people in a role usually care about, or people in general for an unknown role."""
     table = _roles()
     return table.get(role, table["anybody"])
 

@@ -26,7 +26,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Sheet:
-    """One value of a YAML file, and where it stands."""
+    """One value of a YAML file and its line."""
 
     __slots__ = ("file", "key", "line", "node")
 
@@ -35,7 +35,7 @@ class Sheet:
         self.line: int = node.start_mark.line + 1 if line is None else line
 
     def error(self, reason: str, *, fix: str = "") -> SettingsError:
-        """The complaint about this value; raise it."""
+        """An error about this value, to be raised."""
         subject = f"{self.key}: " if self.key else ""
         return SettingsError(
             f"{self.file}, line {self.line}: {subject}{reason}",
@@ -61,7 +61,7 @@ class Sheet:
         return list(found.items())
 
     def table(self, required: Sequence[str] = (), optional: Sequence[str] = ()) -> dict[str, Sheet]:
-        """A table with these keys and no others."""
+        """Read a table with these keys and no others."""
         found = dict(self.entries())
         known = (*required, *optional)
         for key, value in found.items():
@@ -154,7 +154,7 @@ class Sheet:
 
 
 def read_text(text: str, file: str) -> Sheet:
-    """The top of a YAML text."""
+    """Parse a YAML text."""
     try:
         node = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
@@ -185,7 +185,7 @@ def read_file(path: Path) -> Sheet:
 
 
 def _refuse_cycles(node: Any, file: str, above: list[Any]) -> None:
-    """An anchor that contains itself would send every reader round for ever."""
+    """Refuse an anchor that contains itself, which would loop forever."""
     if any(node is other for other in above):
         raise Sheet(node, file).error("contains itself by an anchor")
     children: Iterable[Any] = ()

@@ -71,7 +71,7 @@ class _Question:
     due: Time
     difficulty: float
     luck: float
-    """Below the chance of a right answer, the answer is right: so better thinking never comes out worse."""
+    """The answer is right if this is below its probability, so better thinking never does worse."""
     closed: bool = False
 
     @property
@@ -105,7 +105,7 @@ class Deliberation(Environment):
         self._ask()
 
     def _watch(self, question: _Question) -> None:
-        # In two steps: an answer that is ready when it is due is in time.
+        # In two steps, so that an answer at its deadline is in time.
         self.world.at(question.due, lambda: self.world.after(0, lambda: self._overdue(question)))
 
     @action
@@ -172,7 +172,7 @@ class Deliberation(Environment):
         }
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
-        """The slowest mode that is still in time; the quickest where none is."""
+        """The slowest mode that is still in time, or the fastest if none is."""
         for question in moment.of("question"):
             slack = float(question.data["due"]) - moment.now
             fitting = [number for number, takes in enumerate(self.settings.durations, start=1) if takes <= slack]

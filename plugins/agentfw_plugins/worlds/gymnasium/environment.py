@@ -32,7 +32,7 @@ class GymnasiumSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A way of acting that goes on by itself until it ends."""
+    """A way of acting that continues by itself until it terminates."""
 
     act: Callable[[Any], Any]
     """The action for an observation."""
@@ -77,7 +77,7 @@ class GymnasiumEnvironment(Environment):
         self.world = world
         self._option: str | None = None
         self._stepping = False
-        # Gymnasium wants a 32-bit seed.
+        # Gymnasium needs a 32-bit seed.
         state, info = self.inside.reset(seed=task.seed % 2**31)
         self.inside.action_space.seed(task.seed % 2**31)
         self._state, self._return, self._steps = state, 0.0, 0
@@ -138,7 +138,7 @@ class GymnasiumEnvironment(Environment):
         return float(reward), bool(ended), bool(truncated), info
 
     def _action(self, value: Any) -> Any:
-        """What a model gave, as an element of the action space."""
+        """Convert a model's action into an element of the action space."""
         space = self.inside.action_space
         try:
             if _discrete(space):
@@ -170,7 +170,7 @@ def _make(settings: GymnasiumSettings) -> Any:
 
 
 def _discrete(space: Any) -> bool:
-    """One of n choices; a MultiBinary has an n too, but also a shape."""
+    """Whether a space is one of n choices. A MultiBinary has an n too, but also a shape."""
     return hasattr(space, "n") and not space.shape
 
 

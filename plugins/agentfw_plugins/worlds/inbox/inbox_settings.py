@@ -18,11 +18,11 @@ __all__ = ["Durations", "InboxSettings"]
 
 Positive = Annotated[float, Field(gt=0)]
 Slack = tuple[Positive, Positive]
-"""At least, and at most."""
+"""Minimum and maximum."""
 
 
 class Durations(Settings):
-    """How long each thing takes that is done at the desk, writing itself apart."""
+    """Durations of everything except writing."""
 
     check_inbox: float = Field(0.1, ge=0, description="Checking which mails have arrived.")
     triage: float = Field(0.2, ge=0, description="Triage of the new mails.")
@@ -55,5 +55,5 @@ class InboxSettings(Settings):
         return self
 
     def slack(self, urgency: str) -> tuple[float, float]:
-        """After how long a mail of this urgency is due: at least, and at most."""
+        """Minimum and maximum time until a mail of this urgency is due."""
         return {"high": self.high_slack, "medium": self.medium_slack, "low": self.low_slack}[urgency]

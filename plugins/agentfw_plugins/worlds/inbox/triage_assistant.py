@@ -21,16 +21,16 @@ __all__ = ["Triage"]
 
 
 class Triage:
-    """What it knows of the day, and what it does next."""
+    """Tracks the day from observations and decides what to do next."""
 
     def __init__(self, handling: Time) -> None:
         self._handling = handling
-        """How long it takes to handle a mail: what is due sooner is not begun."""
+        """Time to handle a mail; mails due sooner are not begun."""
         self._sections = 0
-        """How many are still to be written."""
+        """Number of sections left to write."""
         self._new = False
         self._wanted: dict[int, str] = {}
-        """What is to be done about each mail that was weighed."""
+        """What to do about each mail after the triage."""
         self._due: dict[int, float] = {}
 
     def answer(self, moment: Moment) -> list[Intervention]:
@@ -63,7 +63,7 @@ class Triage:
             self._sections = data["sections"]
 
     def _first(self, now: Time) -> int | None:
-        """Which mail to turn to."""
+        """The next mail to handle."""
         ready = [
             (self._due[message], message)
             for message, what in self._wanted.items()
@@ -80,4 +80,4 @@ class Triage:
 
 
 _WANTED = {"message": "handle", "reminder": "handle", "reminder_set": "wait"}
-"""What a mail needs after it was read, brought to mind, or put off."""
+"""What a mail needs after it was read, reminded of, or put off."""

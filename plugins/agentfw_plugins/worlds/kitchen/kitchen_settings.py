@@ -39,19 +39,19 @@ def _in_order(value: tuple[int, int]) -> tuple[int, int]:
 
 Positive = Annotated[int, Field(gt=0)]
 Range = Annotated[tuple[Positive, Positive], AfterValidator(_in_order)]
-"""At least, and at most."""
+"""Minimum and maximum."""
 
 
 @cache
 def library() -> dict[str, Any]:
-    """The families, names and cases that come with the kitchen."""
+    """The families, names and cases that ship."""
     text = (files(__package__) / "families.json").read_text("utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
 
 class DishFamily(Settings):
-    """What the dishes of a family have in common; all in ticks."""
+    """The ranges of a family of dishes, in ticks."""
 
     prepare: Range = Field(description="Ticks to prepare the dish.")
     cook: Range = Field(description="Ticks on the stove until its signal.")

@@ -30,7 +30,7 @@ class KitchenControllerSettings(Settings):
 
 
 class KitchenController(Policy):
-    """Keeps the kitchen by a rule."""
+    """Runs the kitchen by a rule."""
 
     def __init__(self, settings: KitchenControllerSettings | None = None) -> None:
         self.settings = settings or KitchenControllerSettings()
@@ -38,7 +38,7 @@ class KitchenController(Policy):
     async def generate(self, request: Request) -> Generation:
         assert request.moment is not None
         text = "".join(map(written, decide(request.moment, bounded=self.settings.bounded)))
-        # Words and signs, about as a tokenizer would have them.
+        # Words and punctuation, roughly as a tokenizer splits them.
         pieces = tuple(re.findall(r"\s*(?:\w+|[^\w\s])", text))
         return Generation(text, count=len(pieces), pieces=pieces, version="rule")
 

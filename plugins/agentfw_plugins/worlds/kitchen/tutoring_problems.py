@@ -29,7 +29,7 @@ __all__ = ["Problem", "draw_problems", "pieces_of"]
 
 @dataclass(slots=True)
 class Problem:
-    """One problem: what is to be explained, and how far that has come."""
+    """One problem to explain, and its progress."""
 
     name: str
     family: str
@@ -39,7 +39,7 @@ class Problem:
     said: str = ""
     """What the tutor has said so far."""
     spent: int = 0
-    """The tokens of that."""
+    """Number of tokens said so far."""
     done: bool = False
 
     @property
@@ -58,7 +58,7 @@ class _Exercise:
 
 
 def pieces_of(text: str) -> tuple[str, ...]:
-    """The words of a text with the space before them: joined, they are the text again."""
+    """The words of a text, each with the space before it."""
     return tuple(re.findall(r"\s*\S+", text))
 
 
@@ -73,7 +73,7 @@ def draw_problems(settings: KitchenSettings, case: str, draw: Random) -> list[Pr
 
 
 def _problem(name: str, family: str, settings: KitchenSettings, pool: tuple[_Exercise, ...], draw: Random) -> Problem:
-    """Exercises one after the other, until the problem is as long as was drawn."""
+    """A problem made of exercises, of the length that was drawn."""
     least, most = getattr(settings, family)
     wanted = draw.randint(least, most)
     questions: list[str] = []
@@ -131,5 +131,5 @@ def _lines(file: str) -> list[dict[str, Any]]:
 
 
 def _plain(answer: str) -> str:
-    """GSM8K writes its sums into the text twice, and marks the result."""
+    """Remove GSM8K's repeated calculations and the mark of the result."""
     return re.sub(r"####\s*(.+)", r"The answer is \1.", re.sub(r"<<.*?>>", "", answer)).strip()

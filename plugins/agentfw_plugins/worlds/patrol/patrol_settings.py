@@ -23,7 +23,7 @@ from agentfw import Settings
 __all__ = ["PatrolSettings", "Phase", "Place", "distance", "walked"]
 
 Place = tuple[int, int]
-"""A cell of the grid: across and down."""
+"""A cell of the grid: column and row."""
 
 
 class Phase(Settings):
@@ -98,7 +98,7 @@ def distance(one: Place, other: Place) -> int:
 
 
 def walked(start: Place, end: Place, ticks: int) -> Place:
-    """Where one is after so many ticks on the way: first across, then down, a cell a tick."""
+    """Position after some ticks of walking: first along the row, then the column, one cell per tick."""
     across = _towards(start[0], end[0], ticks)
     return across, _towards(start[1], end[1], ticks - abs(across - start[0]))
 

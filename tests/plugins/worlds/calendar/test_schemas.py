@@ -109,7 +109,7 @@ BREAKAGES = {
     ),
     "a slot that doesn't exist": ("[Trade school]", '["Trade {place}"]', r"\{place\} can't be filled in"),
     "a stray brace": ("[Trade school]", '["Trade {school"]', r"stray brace"),
-    "a bar in a title": ("[Trade school]", '["Trade | school"]', r'no "\|"'),
+    "a bar in a title": ("[Trade school]", '["Trade | school"]', r'without "\|"'),
     "people whom nobody has": (
         "who: {peer: 1}, place: {room: 1}, hold: must",
         "who: {report: 1}, place: {room: 1}, hold: must",

@@ -60,9 +60,9 @@ class Question:
     of: int
     candidates: tuple[Candidate, ...]
     also: tuple[Occurrence, ...]
-    """What else there is on that day."""
+    """Other events on that day."""
     proposed: str
-    """A letter; empty where the policy had no proposal."""
+    """A letter, or empty if the policy has no proposal."""
     reason: str
 
     def candidate(self, letter: str) -> Candidate:
@@ -71,29 +71,29 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What they said."""
+    """The person's answer."""
 
     keep: str
-    """A letter; empty where all are left as they are."""
+    """A letter, or empty if all events are left as they are."""
     why: str = ""
     stop: bool = False
 
 
 class NotUnderstood(ValueError):
-    """What an answer may be."""
+    """Raised for an answer that can't be parsed; says what is allowed."""
 
 
 class Person(Protocol):
-    """Whoever is asked."""
+    """Answers questions about conflicts."""
 
     def answer(self, question: Question) -> Answer: ...
 
     def told(self, question: Question, answer: Answer, learned: str) -> None:
-        """What came of the answer."""
+        """Told what the answer changed."""
 
 
 def understood(text: str, question: Question) -> Answer:
-    """The answer that a text is."""
+    """Parse an answer."""
     words = text.strip()
     letters = [candidate.letter for candidate in question.candidates]
     if not words:
@@ -116,7 +116,7 @@ def understood(text: str, question: Question) -> Answer:
 
 
 class Nobody:
-    """There is no terminal, and no answers were given: fine as long as nothing is asked."""
+    """Used without a terminal and without answers. Raises an error when anything is asked."""
 
     def answer(self, question: Question) -> Answer:
         raise UsageError("there is no terminal to ask on", fix="pass --answers FILE or --yes")
@@ -126,7 +126,7 @@ class Nobody:
 
 
 class TakesProposals:
-    """`--yes`: every proposal is taken; where there is none, all are left as they are."""
+    """`--yes`: accepts every proposal; without a proposal, all events are left as they are."""
 
     def answer(self, question: Question) -> Answer:
         return Answer(question.proposed)
@@ -136,7 +136,7 @@ class TakesProposals:
 
 
 class AnswersGiven:
-    """`--answers FILE`: one after the other; when they are used up, that is all for today."""
+    """`--answers FILE`: gives the answers in order and stops after the last one."""
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
@@ -162,7 +162,7 @@ class AnswersGiven:
 
 
 def _listed(text: str, source: str) -> Sequence[tuple[str, str, str]]:
-    """(where it stands, the answer, why) of each; lines that begin with # say nothing."""
+    """(place, answer, reason) of each answer; lines that begin with # are comments."""
     if not text.lstrip().startswith("["):
         lines = enumerate(text.splitlines(), start=1)
         return [(f"line {number}", line, "") for number, line in lines if not line.lstrip().startswith("#")]

@@ -36,23 +36,23 @@ _PRIVATE = re.compile(
     r"(?:gmail|googlemail|outlook|hotmail|live|icloud|me|yahoo|aol|mail|protonmail)\.com|proton\.me|gmx\.(?:de|net)|web\.de"
 )
 _FEWEST = 2
-"""Events that somebody must be in to be taken for the owner."""
+"""Minimum number of events that the owner must be in."""
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The owner, and the relations that are known."""
+    """The owner and the known relations."""
 
     owner: str
-    """Their address; empty where nothing tells it."""
+    """The owner's address; empty if unknown."""
     said: Mapping[str, str]
-    """Relations by address or by domain, from the person's own file."""
+    """Relations by address or domain, from the person's file."""
 
     def is_owner(self, party: Party) -> bool:
         return bool(self.owner) and party.address == self.owner
 
     def relation(self, party: Party) -> str:
-        """What somebody is to the owner."""
+        """The relation of somebody to the owner."""
         domain = party.address.rpartition("@")[2]
         told = self.said.get(party.address) or self.said.get(domain)
         if told is not None:
@@ -62,7 +62,7 @@ class People:
 
 
 def owner_of(lines: FileLines, given: str) -> str:
-    """The owner's address: as given, as the calendar is called (Google does that), or who is in most of its events."""
+    """The owner's address: as given, else the calendar's name (as Google sets it), else whoever is in most events."""
     if given:
         return address_of(given)
     for block in lines.top:
@@ -78,7 +78,7 @@ def owner_of(lines: FileLines, given: str) -> str:
         shared += bool(addresses)
         counted.update(addresses)
     (first, count), (_, second) = [*counted.most_common(2), ("", 0), ("", 0)][:2]
-    # Two that are always together can't be told apart; better nobody than the wrong one.
+    # Two people who are always together can't be distinguished, so neither is chosen.
     return first if count >= _FEWEST and count * 2 > shared and count > second else ""
 
 

@@ -39,29 +39,29 @@ from .zones import Zones, home_of
 __all__ = ["Session", "Wishes", "output_path"]
 
 _LARGEST = 100_000_000
-"""Bytes; the largest calendars of people have a tenth of it."""
+"""Maximum size in bytes; people's largest calendars have a tenth of it."""
 _MOST_EVENTS = 20_000
-"""Events in reach of the span, which are read in full."""
+"""Maximum number of events near the span that are read in full."""
 _DATE = re.compile(rb":(\d{4})(\d{2})(\d{2})")
 _MARGIN = timedelta(days=31)
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the person wants looked at."""
+    """What the person wants to look at."""
 
     file: Path
     days: int = 28
     since: date | None = None
-    """From which day; today where it isn't said."""
+    """First day. Default: today."""
     owner: str = ""
     zone: str = ""
     relations: Mapping[str, str] = field(default_factory=dict)
-    """What people are to the person, by address or domain."""
+    """Relations of people to the person, by address or domain."""
 
 
 class Session:
-    """What was read of a file, and what was decided about it."""
+    """A calendar file and the decisions about it."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Session:
 
     @classmethod
     def open(cls, wishes: Wishes) -> Session:
-        """Read the file. One that is no calendar is an error; an event that can't be read is a problem."""
+        """Read the file. A file that is no calendar is an error; an event that can't be read is a problem."""
         if find_spec("icalendar") is None:
             raise MissingExtraError("reading .ics files", "calendar", module="icalendar")
         lines = FileLines(_read(wishes.file))
@@ -121,7 +121,7 @@ class Session:
 
     @property
     def person(self) -> str:
-        """What the person's hub is called."""
+        """Name of the person's hub."""
         return self.people.owner or "me"
 
     async def play(
@@ -134,7 +134,7 @@ class Session:
         window: int | None = None,
         anew: bool = False,
     ) -> Episode:
-        """Go through the conflicts; each answer is on disk when the next is asked about."""
+        """Play all conflicts. Each answer is on disk before the next question."""
         environment = RealConflicts(self.agenda, person, known, self.home, anew=anew)
         self.outcomes = environment.outcomes
         agent = PolicyAgent(policy, memories=[known.memory], sampling=sampling, window=window)
@@ -145,7 +145,7 @@ class Session:
             await policy.close()
 
     def result(self) -> bytes:
-        """The new file."""
+        """Write the new file."""
         kept: dict[Occurrence, str] = {}
         for outcome in self.outcomes:
             for one in outcome.declined:
@@ -157,7 +157,7 @@ class Session:
         write_whole(path, self.result())
 
     def record(self) -> dict[str, Any]:
-        """Everything that was found and decided, as plain values."""
+        """Everything found and decided, as plain values."""
         return {
             "file": str(self.wishes.file),
             "person": self.person,
@@ -173,7 +173,7 @@ class Session:
 
 
 def output_path(file: Path, given: Path | None) -> Path:
-    """Where the new file goes: as given, or beside the old one under a name that is free."""
+    """Path of the new file: as given, or a free name beside the old one."""
     if given is None:
         numbered = (f"{file.stem}.decided{f'-{number}' if number > 1 else ''}.ics" for number in range(1, 10_000))
         return next(path for name in numbered if not (path := file.with_name(name)).exists())
@@ -197,7 +197,7 @@ def _read(path: Path) -> bytes:
 
 
 def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:
-    """Whether an event has to be read: every series, and what begins near the span. Most of a calendar is long past."""
+    """Whether an event must be read: all series, and events near the span. Most of a calendar is long past."""
     names = {line.name for line in block.own}
     if names & {"RRULE", "RDATE", "RECURRENCE-ID"}:
         return True
@@ -206,11 +206,11 @@ def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:
         year, month, day = map(int, match.groups()) if match else (0, 0, 0)
         return near[0] <= datetime(year, month, day, tzinfo=UTC) <= near[1]
     except ValueError:
-        return True  # it is for the reader to say what is wrong with it
+        return True  # the reader reports what is wrong with it
 
 
 def _revision(entry: Any) -> tuple[int, int]:
-    """An event that is there twice counts as it is said with the higher SEQUENCE, and then as it is said last."""
+    """If an event is repeated, the highest SEQUENCE counts, and then the last one."""
     text = entry.texts.get("SEQUENCE", "")
     return (int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0, entry.block.number)
 
