@@ -65,6 +65,14 @@ class Learner:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what `state` gave; called after `open`."""
 
+    def start(self, folder: Path) -> Update | None:
+        """What training starts from, written below `folder`; None where that is the policy's own base.
+
+        The policy is published to before the first episode. Called again whenever the training is resumed, also after
+        `restore`, with the same folder.
+        """
+        return None
+
     def rest(self) -> None:
         """Give back what device memory it can: the policy is about to work, perhaps on the same device."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,47 @@ def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
     alike = [line["groups_alike"] for line in figures]
     assert any(alike)
     assert left_out == (alike if settings.get("skip") else [0] * len(alike))
+
+
+def test_groups_that_say_nothing_are_replaced_by_others(laboratory: Any, tmp_path: Path) -> None:
+    several = {"samples": 2, "tasks": 5, "updates": 2}
+    dapo = {"name": "dapo", "settings": {"resample": 20}}
+
+    folder = laboratory.train(tmp_path, **several, optimizer=dapo).folder
+
+    figures = [line["rollouts"] for line in folder.updates()]
+    assert all(line["groups_learned"] == 5 for line in figures)
+    assert any(line["groups"] > 5 for line in figures)
+    ids = [episode.id for number in (1, 2) for episode in folder.rollouts(number).episodes()]
+    assert len(set(ids)) == len(ids), "no two episodes of a training have one id"
+
+
+def test_a_training_that_was_cut_off_while_groups_were_replaced_goes_on_as_if_it_had_not(
+    laboratory: Any, tmp_path: Path
+) -> None:
+    several = {"samples": 2, "tasks": 5, "updates": 1}
+    dapo = {"name": "dapo", "settings": {"resample": 20}}
+    folder = laboratory.train(tmp_path, **several, optimizer=dapo).folder
+    expected = laboratory.left(folder)
+    rollouts = folder.rollouts(1).path
+    episodes, metrics = (
+        (rollouts / f"{name}.jsonl").read_text("utf-8").splitlines(True) for name in ("episodes", "metrics")
+    )
+    assert len(metrics) > 2 * 5 + 3
+
+    # All of the planned groups are concluded, one of the others too, and one is played but not scored.
+    concluded = {json.loads(line)["episode"] for line in metrics[:12]}
+    lines = dict(zip([episode.id for episode in folder.rollouts(1).episodes()], episodes, strict=True))
+    played = [line for name, line in lines.items() if name in concluded]
+    extra = [line for name, line in lines.items() if name not in concluded][:1]
+    (rollouts / "metrics.jsonl").write_text("".join(metrics[:12]))
+    (rollouts / "episodes.jsonl").write_text("".join(played + extra))
+    for name in ("state.json", "updates.jsonl", "summary.json"):
+        (folder.path / name).unlink()
+    shutil.rmtree(folder.path / "evaluations" / "00001")
+    laboratory.resume(folder)
+
+    assert laboratory.left(folder) == expected
 
 
 def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:

@@ -75,6 +75,16 @@ class Learning:
             with blamed(self._optimizer):
                 self.optimizer.restore(state.optimizer)
 
+    async def start(self, home: Path) -> Update | None:
+        """Let the policy answer with what training starts from, where that isn't its base."""
+        with self._blamed("started"):
+            self.learner.wake()
+            start = self.learner.start(home)
+            self.learner.rest()
+        if start is not None:
+            await self.publish(start)
+        return start
+
     def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
         """Turn the scores of a batch into advantages, checked."""
         with blamed(self._optimizer):
@@ -104,6 +114,11 @@ class Learning:
         return Lesson(
             learned, [each for group in learned for one in group for each in by_episode[one.episode.id]], metrics
         )
+
+    def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
+        """How many further groups the optimizer asks for."""
+        with blamed(self._optimizer):
+            return self.optimizer.missing(groups, self.spec.tasks)
 
     async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
         """Make a new version below `home`; None where there is nothing to learn from. `before` is the last version."""

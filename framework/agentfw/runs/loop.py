@@ -12,29 +12,33 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..episode import Task
 from ..learner import Update
 from ..optimizer import Scored
 from ..scores import Progress
 from ..seeds import Seeds
 from .assembly import Assembly
-from .curriculum import Curriculum
+from .curriculum import Curriculum, in_groups
 from .figures import means, sync
 from .folder import RunFolder
 from .journal import make_folder
 from .learning import Learning
 from .observer import Observer, Observers
-from .play import Plan, Play, in_groups, learn_again
+from .play import Plan, Play, learn_again
 from .records import Records
 from .state import State
 from .summary import intervals
 from .turn_checks import TurnChecks
 
 __all__ = ["Loop", "curriculum"]
+
+Further = Callable[[Sequence[Sequence[Scored]]], list[Task]]
 
 
 class Loop:
@@ -61,7 +65,10 @@ class Loop:
     async def _begin(self, learning: Learning) -> None:
         """Take up what an earlier execution of a training left."""
         learning.begin(self.folder.path / "learner", self.state)
+        start = await learning.start(self._home(0))
         if not self.state.update:
+            if start is not None:
+                self.state = replace(self.state, version=start.version, adapter=self._place(start))
             return
         if len(self.folder.updates()) < self.state.update:
             self._write(dict(self.state.line))
@@ -109,8 +116,7 @@ class Loop:
         where = {"version": self.state.version, "adapter": self.state.adapter}
         if update is not None:
             sync(self._home(number))
-            adapter = update.adapter.resolve().relative_to(self.folder.path.resolve())
-            where = {"version": update.version, "adapter": adapter.as_posix()}
+            where = {"version": update.version, "adapter": self._place(update)}
         learner, optimizer = learning.learner.state(), learning.optimizer.state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
@@ -127,7 +133,8 @@ class Loop:
         """Remove the versions that are too old to be kept."""
         versions = sorted(path for path in (self.folder.path / "learner").iterdir() if path.name.isdigit())
         # Also when taken up again: this may be where the last execution ended.
-        for old in [path for path in versions if int(path.name) <= self.state.update][: -self.spec.keep]:
+        # What training started from is needed whenever it is resumed.
+        for old in [path for path in versions if 0 < int(path.name) <= self.state.update][: -self.spec.keep]:
             shutil.rmtree(old)
 
     async def _rollouts(
@@ -150,7 +157,11 @@ class Loop:
         version = "" if learning.teacher else self.state.version
         checks = TurnChecks(spec, version, needs_tokens=learning.needs_tokens)
         began = time.monotonic()
-        play, records = await self._play(plan, self.folder.rollouts(number), checks)
+
+        def further(groups: Sequence[Sequence[Scored]]) -> list[Task]:
+            return tasks.further(number, len(groups) - spec.tasks, learning.missing(groups), spec.samples)
+
+        play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
         speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
         lines = records.metrics()
         counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
@@ -181,15 +192,25 @@ class Loop:
 
     # -- both ----------------------------------------------------------------------------------------------------------
 
-    async def _play(self, plan: Plan, records: Records, checks: TurnChecks) -> tuple[Play, Records]:
-        """Play what is missing of a plan."""
+    async def _play(
+        self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None
+    ) -> tuple[Play, Records]:
+        """Play what is missing of a plan, and what `further` asks for when it sees the scored groups."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
             play = Play(self.assembly, plan, episodes, metrics, Observers(checks, self.observer))
             await play.recover(records)
-            self.observer.plays(len(plan.tasks), len(play.concluded))
+            self.observer.plays(*play.progress)
             await play.all()
+            while further is not None and (tasks := further(play.scored_groups())):
+                play.extend(tasks)
+                self.observer.plays(*play.progress)
+                await play.all()
         return play, records
+
+    def _place(self, update: Update) -> str:
+        """Where a version is, below the run's folder."""
+        return update.adapter.resolve().relative_to(self.folder.path.resolve()).as_posix()
 
     def _home(self, number: int) -> Path:
         """Where an update's version goes."""
@@ -207,4 +228,4 @@ def curriculum(assembly: Assembly) -> Curriculum:
     """The tasks that a training learns from."""
     spec = assembly.spec
     tasks = assembly.tasks(spec.updates * spec.tasks, "train")
-    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"))
+    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"), updates=spec.updates)

@@ -36,7 +36,7 @@ from .observer import Observer
 from .records import Records
 from .spec import Choice, SamplingSettings
 
-__all__ = ["Plan", "Play", "checked_figure", "in_groups", "learn_again"]
+__all__ = ["Plan", "Play", "checked_figure", "learn_again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,8 @@ class Plan:
     """Whether scored episodes are kept, for an optimizer."""
 
 
-def in_groups(tasks: Sequence[Task], samples: int, *, first: int = 0) -> list[Task]:
-    """Each task `samples` times, side by side; the samples are numbered from `first`."""
-    return [replace(task, sample=sample) for task in tasks for sample in range(first, first + samples)]
+def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
+    return [list(group) for _, group in groupby(tasks, key=lambda task: task.index)]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
@@ -76,7 +75,7 @@ class Play:
     def __init__(self, assembly: Assembly, plan: Plan, episodes: Journal, metrics: Journal, observer: Observer) -> None:
         self.assembly, self.spec, self.plan = assembly, assembly.spec, plan
         self.episodes, self.metrics, self.observer = episodes, metrics, observer
-        self.groups = [list(group) for _, group in groupby(plan.tasks, key=lambda task: task.index)]
+        self.groups = _grouped(plan.tasks)
         self.concluded: set[str] = set()
         self.played: dict[str, Episode] = {}
         """The episodes on disk of groups that aren't concluded; the others needn't be kept."""
@@ -86,12 +85,23 @@ class Play:
         """The concluded episodes, where the plan retains them."""
         self.room = asyncio.Semaphore(self.spec.concurrency)
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many episodes there are to play, and how many of them are done."""
+        tasks = [task.id for group in self.groups for task in group]
+        return len(tasks), sum(name in self.concluded for name in tasks)
+
+    def extend(self, tasks: Sequence[Task]) -> None:
+        """Play further groups."""
+        self.groups += _grouped(tasks)
+
     async def recover(self, records: Records) -> None:
         """Take up what an earlier execution left; the memories learn it again, in the order of the first time."""
         self.concluded = {str(record["episode"]) for record in records.concluded()}
-        unfinished = {task.id for group in self.groups if not self._is_concluded(group) for task in group}
+        finished = {task.id for group in self.groups if self._is_concluded(group) for task in group}
         for episode, line in records.replay():
-            if episode.id in unfinished:
+            # Also those of further groups, which are asked for later.
+            if episode.id not in finished:
                 self.played[episode.id] = episode
             if line is not None:
                 await self._learn(episode, float(line["reward"]))

@@ -64,6 +64,11 @@ class TrainableSettings(Settings):
         "adamw", description="Optimizer. The 8-bit one has a quarter of the state."
     )
     weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay of AdamW.")
+    reference: Literal["start", "base"] = Field(
+        "start",
+        description="Policy that the KL penalty is measured from: start, the adapter that training starts from, "
+        "or base, the model without any.",
+    )
     gradient_clip: float = Field(1.0, gt=0, description="Maximum norm of a step's gradient.")
     warmup: int = Field(0, ge=0, description="Steps over which the learning rate rises linearly.")
     decay: int = Field(

@@ -442,7 +442,31 @@ def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLear
     second = learner_of(adapter=str(adapter))
 
     assert second.logprobs(PROMPT, GOOD) == first.logprobs(PROMPT, GOOD)
-    assert second.logprobs(PROMPT, GOOD, base=True) == first.logprobs(PROMPT, GOOD, base=True)
+    # Where it begins is what it is measured from, also when it has gone on from there.
+    began = second.logprobs(PROMPT, GOOD)
+    assert second.logprobs(PROMPT, GOOD, base=True) == began
+    second.update(make_batch(*PAIR))
+    assert second.logprobs(PROMPT, GOOD, base=True) == began
+    assert second.logprobs(PROMPT, GOOD) != began
+
+
+def test_a_penalty_pulls_towards_where_training_began(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    first = learner_of()
+    for _ in range(3):
+        adapter = first.update(make_batch(*PAIR)).adapter
+    batch = [[(PROMPT, GOOD, 0.0)], [(PROMPT, BAD, 0.0)]]
+    moved = {}
+    for reference in ("start", "base"):
+        learner = learner_of(adapter=str(adapter), reference=reference)
+        began = learner.logprobs(PROMPT, GOOD)
+        learner.update(make_batch(*batch, loss=Loss(kl=1.0)))
+        moved[reference] = max(abs(a - b) for a, b in zip(learner.logprobs(PROMPT, GOOD), began, strict=True))
+
+    # Where it began is where the penalty is zero: nothing pulls.
+    assert moved["start"] < 1e-6
+    assert moved["base"] > 1e-3
 
 
 def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: Callable[..., LoraLearner]) -> None:
