@@ -271,7 +271,7 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
 @_on_a_store
 def view(page: Path, store: str, tenant: str, out: Out) -> None:
     """Draw the whole graph, private skills included, as one HTML page that opens offline."""
-    from agentfw_memory.graph.page import graph_page
+    from agentfw_memory.graph.html_page import graph_page
 
     with _opened(store, tenant) as graph, _writing(page):
         graph.prepare()  # finds the communities, which the page colours
@@ -290,7 +290,7 @@ def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
 
     HTTP requests need a token: the value of AGENTFW_MEMORY_TOKEN, or a generated one, which is printed to stderr.
     """
-    from agentfw_memory.graph.server import HOST, serve_http, serve_stdio
+    from agentfw_memory.graph.mcp_server import HOST, serve_http, serve_stdio
 
     out = Out()
     with _opened(store, tenant, make=True, embedder=embedder) as graph:
