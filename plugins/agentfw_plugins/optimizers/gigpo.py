@@ -19,10 +19,10 @@ from pydantic import Field
 from agentfw.episode import Episode, Turn
 from agentfw.optimizer import Advantage, Scored
 
-from ..calendar.protocol import returns_to_go
 from .arithmetic import centred, normalised
 from .attribution import by_turn, spoken
 from .relative import Kl, LossSettings, Relative
+from .returns import returns_to_go
 
 __all__ = ["GiGPO", "GiGPOSettings"]
 

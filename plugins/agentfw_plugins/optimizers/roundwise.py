@@ -20,10 +20,10 @@ from pydantic import Field
 
 from agentfw.optimizer import Advantage, Scored
 
-from ..calendar.protocol import returns_to_go
 from .arithmetic import centred
 from .attribution import by_round, spoken
 from .relative import ClipHigh, LossSettings, Relative
+from .returns import returns_to_go
 
 __all__ = ["Roundwise", "RoundwiseSettings"]
 

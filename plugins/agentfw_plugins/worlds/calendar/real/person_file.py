@@ -1,0 +1,154 @@
+"""What is kept of a person on disk: their decisions, and the strategies learned from them.
+
+An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice.
+
+    with PersonFile(Path("calendar.db"), "ana@lab.example") as known:
+        known.decisions, known.hub.list()
+
+There are two files: the one that is named holds the StrategyHub, and a journal beside it, `.decisions.jsonl`, each
+decision with its tags. From that a policy that learns from choices learns again what it knew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import click
+
+from agentfw.episode import Task
+from agentfw.errors import StorageError, UsageError
+from agentfw.runs.journal import Journal, read_journal
+from agentfw_memory import HubRefusal, StrategyHub
+
+from ....memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from ..attribute_words import in_words
+from ..choice_model import FEATURES, ChoiceLearner, Floats, Prior, matrix
+
+__all__ = ["PersonFile", "PersonHub", "data_file"]
+
+_COUNTED = re.compile(r".+ [+-]\d+\.\d")
+_PLACES = 6
+"""Number of strategies derived from decisions; the rest of the hub is for a model."""
+_LEAST = 0.2
+"""Minimum weight of a strategy."""
+_MOST = 500
+"""Number of latest decisions to learn from; people change, and each costs time."""
+_NAMED = 2
+
+
+def data_file() -> Path:
+    """The default file, in the data directory of this system's user."""
+    if sys.platform.startswith(("win", "darwin")):
+        return Path(click.get_app_dir("agentfw")) / "calendar.db"
+    given = os.environ.get("XDG_DATA_HOME", "")
+    root = Path(given) if Path(given).is_absolute() else Path.home() / ".local" / "share"
+    return root / "agentfw" / "calendar.db"
+
+
+class PersonHub(StrategyHubMemory):
+    """The StrategyHub as a memory and a tool for one person. It lasts across sessions."""
+
+    def __init__(self, path: Path, person: str) -> None:
+        super().__init__(StrategyHubSettings(path=str(path), show=True))
+        self.person = person
+
+    def begin(self, task: Task) -> None:
+        self._rounds[task.id] = 0
+
+    def hub(self, task: Task) -> StrategyHub:
+        return self._hubs.hub(self.person)
+
+    def shut(self) -> None:
+        """`close` for callers that can't await."""
+        self._hubs.close()
+        self._opened = None
+
+
+class PersonFile:
+    """One person's decisions and strategies."""
+
+    def __init__(self, path: Path, person: str) -> None:
+        self.path, self.person = path, person
+        journal = path.with_name(f"{path.name}.decisions.jsonl")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.memory = PersonHub(path, person)
+            self.hub = self.memory.hub(Task(0, 0))
+            self._strategies = self.hub.list()
+        except (ValueError, sqlite3.Error, OSError) as error:
+            raise UsageError(
+                f"can't keep what is learned in {path}: {error}", fix="choose another --hub FILE"
+            ) from None
+        self.decisions = [record for record in read_journal(journal) if record.get("person") == person]
+        """In order of time."""
+        self._journal = Journal.open(journal)
+        self._learner = ChoiceLearner(Prior.flat())
+        self._learner.observe_all([_choice(decision) for decision in self.decisions[-_MOST:]])
+
+    def decided(self, keys: Iterable[str]) -> str | None:
+        """Key of the event that was kept when these last conflicted; None if they never did."""
+        wanted = sorted(keys)
+        for decision in reversed(self.decisions):
+            if decision["keys"] == wanted:
+                return str(decision["kept"])
+        return None
+
+    def note(self, decision: Mapping[str, Any]) -> str:
+        """Save a decision and learn from it. Returns what changed most, in words."""
+        self.decisions.append(self._journal.append({"person": self.person, **decision}))
+        before = self._learner.weights.copy()
+        self._learner.observe(*_choice(self.decisions[-1]))
+        self._count()
+        moved = self._learner.weights - before
+        most = sorted(range(len(moved)), key=lambda place: -abs(moved[place]))[:_NAMED]
+        return ", ".join(
+            f"{in_words(FEATURES[place])} {moved[place]:+.1f}" for place in most if abs(moved[place]) >= 0.05
+        )
+
+    def close(self) -> None:
+        self._journal.close()
+        self.memory.shut()
+
+    def __enter__(self) -> PersonFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _count(self) -> None:
+        """Write the strategies from the decisions into the hub, unless a model maintains it."""
+        listed = self.hub.list()
+        if listed != self._strategies:
+            return
+        weights = dict(zip(FEATURES, self._learner.weights, strict=True))
+        # Only that it is part of a series; weekly or monthly is a detail.
+        names = [
+            name
+            for name in FEATURES
+            if abs(weights[name]) >= _LEAST and (name == "series=any" or not name.startswith("series="))
+        ]
+        strongest = sorted(names, key=lambda name: -abs(weights[name]))
+        counted = list(dict.fromkeys(f"{in_words(name)} {weights[name]:+.1f}" for name in strongest))[:_PLACES]
+        written = [strategy for strategy in listed if not _COUNTED.fullmatch(strategy)]
+        try:
+            self._strategies = self.hub.update([*counted, *written], round=len(self.decisions))
+        except HubRefusal:  # a model has filled the hub: its strategies stay
+            return
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"can't write to {self.path}: {error}", fix="free some space; your answers are kept"
+            ) from None
+
+
+def _choice(decision: Mapping[str, Any]) -> tuple[Floats, int]:
+    events = decision["events"]
+    return matrix(events), [event["letter"] for event in events].index(decision["accepted"])

@@ -1,0 +1,150 @@
+"""The policy `teacher`: a program that reasons in writing and keeps what it learns in the hub. It taught `tiny`.
+
+Its only memory is the hub. All it knows of the user is in the message that it answers (the hub's entries, the feedback
+and the events) and in its previous answer. So its answers show how to use the hub.
+
+    agentfw run calendar --policy teacher --memory strategyhub --set memory.strategyhub.show=true
+
+What it does with a feedback (weights are integers, two to a point): what the user names weighs at least eight in its
+direction; where the decision was wrong at least ten, and six more than before. Then, where it was wrong, all that the
+kept event has counts one more and all that the decided one has counts one less, so that what both have stays as it
+was. Which they are stands in its last answer. Chosen among such rules on training users.
+
+What it expects of a role before the first feedback are the weights that best explain what training users in that role
+chose: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.agent import Moment
+from agentfw.episode import Message, Observation
+from agentfw.policy import Generation, Policy, Request
+
+from .scratchpad import (
+    NAMES,
+    read_terms,
+    read_weights,
+    terms,
+    value,
+    write_call,
+    write_decision,
+    write_moved,
+    write_named,
+    write_valued,
+    write_weights,
+)
+
+__all__ = ["ROLES_FILE", "TeacherPolicy", "TeacherSettings", "expected_of", "learned"]
+
+ROLES_FILE = Path(__file__).parent / "teacher_roles.json"
+_RIGHT, _WRONG, _MORE, _MOST = 8, 10, 6, 40
+
+
+class TeacherSettings(Settings):
+    prior: Literal["fitted", "flat"] = Field(
+        "fitted", description="Prior expectation of a user: fitted on training users in the same role, or flat."
+    )
+    attention: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Share of rounds in which it learns from the feedback; in the others it only decides.",
+    )
+
+
+class TeacherPolicy(Policy):
+    """Answers as a language model would, in text."""
+
+    def __init__(self, settings: TeacherSettings | None = None) -> None:
+        self.settings = settings or TeacherSettings()
+
+    async def generate(self, request: Request) -> Generation:
+        assert request.moment is not None
+        expected = expected_of if self.settings.prior == "fitted" else _nothing
+        draw = random.Random(f"attention {request.task} {request.moment.round}").random()
+        text = "\n".join(_answer(request.messages, request.moment, expected, draw < self.settings.attention))
+        return Generation(text=text, count=len(text.split()), version="teacher")
+
+
+def _answer(
+    messages: Sequence[Message], moment: Moment, expected: Callable[[str], Mapping[str, int]], learns: bool
+) -> list[str]:
+    weights = read_weights(_remembered(messages[-1].content))
+    said = []
+    if not weights:
+        for conflict in moment.of("conflict"):
+            weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
+            said = [_update(weights)]
+    thought = read_terms(_last_answer(messages))
+    for feedback in moment.of("feedback") if learns else ():
+        said = learned(weights, feedback, thought)
+    for conflict in moment.of("conflict"):
+        valued = [value(event["letter"], terms(event), weights) for event in conflict.data["events"]]
+        said += [*write_valued(valued, weights), write_decision(valued, weights)]
+    return said
+
+
+def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Sequence[str]]) -> list[str]:
+    """Update `weights` and return the lines that say so; there is a call only if something changed."""
+    because = feedback.data["because"]
+    name, valued = because["principle"], because["valued"]
+    if name not in NAMES:
+        return []
+    kept, decided = feedback.data["accepted"], feedback.data["chosen"]
+    wrong, before = kept != decided, dict(weights)
+    sign, had = (1 if valued else -1), weights.get(name, 0)
+    felt = sign * had
+    weights[name] = sign * max(felt, min(max(_WRONG, felt + _MORE) if wrong else _RIGHT, _MOST))
+    said = [write_named(name, valued, wrong, had, weights[name])]
+    if wrong and kept in thought and decided in thought:
+        for what, letter, step in (("kept", kept, 1), ("decided", decided, -1)):
+            moved = [(one, weights.get(one, 0)) for one in thought[letter]]
+            weights |= {one: max(-_MOST, min(_MOST, weight + step)) for one, weight in moved}
+            said.append(write_moved(what, letter, moved, weights))
+    return [*said, _update(weights)] if weights != before else said
+
+
+def _update(weights: Mapping[str, int]) -> str:
+    return write_call("strategy_hub", {"action": "update", "strategies": write_weights(weights)})
+
+
+def _last_answer(messages: Sequence[Message]) -> str:
+    """Its answer in the turn before."""
+    return next((each.content for each in reversed(messages) if each.role == "assistant"), "")
+
+
+def _remembered(text: str) -> list[str]:
+    """The hub's entries in the message that the agent reads."""
+    _, _, rest = text.partition("You remember:\n")
+    entries = []
+    for line in rest.splitlines():
+        if not line.startswith("- "):
+            break
+        entries.append(line[2:])
+    return entries
+
+
+def _nothing(role: str) -> Mapping[str, int]:
+    return dict.fromkeys(NAMES, 0)
+
+
+def expected_of(role: str) -> Mapping[str, int]:
+    """What people in a role usually care about, or people in general for an unknown role."""
+    table = _roles()
+    return table.get(role, table["anybody"])
+
+
+@cache
+def _roles() -> Mapping[str, Mapping[str, int]]:
+    table: dict[str, dict[str, int]] = json.loads(ROLES_FILE.read_text("utf-8"))["roles"] if ROLES_FILE.exists() else {}
+    return {"anybody": dict.fromkeys(NAMES, 0), **table}

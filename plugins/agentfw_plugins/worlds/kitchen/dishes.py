@@ -1,0 +1,112 @@
+"""The dishes of an episode, drawn from their families.
+
+Everything is drawn before the episode begins, including the moment of each whistle. So one seed is one kitchen,
+whatever the agent does in it.
+
+    >>> from random import Random
+    >>> dishes = draw_dishes(KitchenSettings(variant="one", dish="soft_keepwarm"), "", Random(7))
+    >>> [(dish.name, dish.family, dish.critical) for dish in dishes]
+    [('stew', 'soft_keepwarm', False)]
+
+With several dishes, a case says how signals are meant to follow each other. They do if the dishes are put on the
+stove one right after the other and it has room for them; from there on it is the agent's doing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from agentfw.timeline import Time, Work
+
+from .kitchen_settings import CASES, DISHES, DishFamily, KitchenSettings, library
+
+__all__ = ["Dish", "draw_case", "draw_dishes"]
+
+_BETWEEN = 20
+"""Expected ticks of deciding to put another dish on the stove."""
+_SHORTEST = 40
+"""Minimum cooking time, however soon the signal is planned."""
+
+
+@dataclass(slots=True)
+class Dish:
+    """One dish and its progress."""
+
+    name: str
+    family: str
+    critical: bool
+    """True if its window is hard and it whistles; else it has a timer and keeps warm."""
+    prepare: int
+    cook: int
+    """Ticks on the stove until the signal, by the recipe."""
+    finish: int
+    lasts: int
+    """Ticks after the signal in which it can be finished: the window plus the time it keeps warm."""
+    jitter: Time
+    """Delay of the whistle relative to the recipe."""
+    state: str = "raw"
+    """raw, prepared, cooking, ready, then done."""
+    staged: Time = 0
+    signal: Time = 0
+    finished: Time = 0
+    quality: float = 0.0
+    work: Work | None = None
+    """Its work on the stove: cooking, then the window."""
+
+    @property
+    def due(self) -> Time:
+        """Deadline for finishing it, after its signal."""
+        return self.signal + self.lasts
+
+    @property
+    def on_the_stove(self) -> bool:
+        return self.state in ("cooking", "ready")
+
+
+def draw_case(settings: KitchenSettings, draw: Random) -> str:
+    """The case of an episode; with one dish there is none."""
+    if settings.variant == "one":
+        return ""
+    return settings.case if settings.case != "any" else draw.choice(CASES)
+
+
+def draw_dishes(settings: KitchenSettings, case: str, draw: Random) -> list[Dish]:
+    names = {kind: draw.sample(some, len(some)) for kind, some in library()["names"].items()}
+    dishes: list[Dish] = []
+    for family, gap in _families(settings, case, draw):
+        numbers: DishFamily = getattr(settings, family)
+        critical = numbers.warm is None
+        dish = Dish(
+            name=names["whistle" if critical else "timer"].pop(),
+            family=family,
+            critical=critical,
+            prepare=draw.randint(*numbers.prepare),
+            cook=draw.randint(*numbers.cook),
+            finish=draw.randint(*numbers.finish),
+            lasts=draw.randint(*numbers.window) + (draw.randint(*numbers.warm) if numbers.warm else 0),
+            jitter=round(draw.gauss(0, settings.jitter)) if critical else 0,
+        )
+        if gap and dishes:
+            # Its signal is planned one gap after the last, although it comes to the stove later.
+            later = dish.prepare + settings.staging + _BETWEEN
+            dish.cook = max(_SHORTEST, dishes[-1].cook + draw.randint(*gap) - later)
+        dishes.append(dish)
+    return dishes
+
+
+def _families(settings: KitchenSettings, case: str, draw: Random) -> list[tuple[str, tuple[int, int] | None]]:
+    """The family of each dish, and the planned gap to the signal before."""
+    if settings.variant == "one":
+        return [(settings.dish if settings.dish != "any" else draw.choice(DISHES), None)]
+    plan = library()["cases"][case]
+    gap = {
+        "soft_vs_critical_conflict": settings.conflict_gap,
+        "staggered_criticals": settings.staggered_gap,
+        "resume_pressure": settings.pressure_gap,
+    }[case]
+    first: list[tuple[str, tuple[int, int] | None]] = [(draw.choice(some), gap) for some in plan["dishes"]]
+    rest = settings.dishes - len(first)
+    return [*first, *((draw.choice(plan["background"]), settings.background_gap) for _ in range(rest))][
+        : settings.dishes
+    ]

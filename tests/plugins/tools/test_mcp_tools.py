@@ -1,0 +1,363 @@
+"""The mcp toolbox with real servers (those in mcp_servers beside this file), over their pipes and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
+from agentfw.testing import contract_tests
+from agentfw.tool import Tool
+from agentfw_plugins.tools.mcp import MCPToolbox
+from agentfw_plugins.tools.mcp_settings import MCPSettings
+
+SERVERS = Path(__file__).parent / "mcp_servers"
+
+
+def started_here(name: str = "tools.py", **settings: Any) -> MCPSettings:
+    return MCPSettings(**{"command": sys.executable, "args": (str(SERVERS / name),), **settings})
+
+
+@asynccontextmanager
+async def opened(settings: MCPSettings) -> AsyncIterator[dict[str, Tool]]:
+    """The tools by name. Opened by a task of its own, and closed by another, as a run does it."""
+    box = MCPToolbox(settings)
+    tools = await asyncio.create_task(box.open())  # type: ignore[arg-type]
+    try:
+        yield {tool.action.name: tool for tool in tools}
+    finally:
+        await asyncio.create_task(box.close())
+
+
+def answers(settings: MCPSettings, *calls: tuple[str, Mapping[str, Any]]) -> list[tuple[bool, str]]:
+    """What an agent observes of some calls, one after another."""
+
+    async def run() -> list[tuple[bool, str]]:
+        async with opened(settings) as tools:
+            return [await tools[name].answer(arguments) for name, arguments in calls]
+
+    return asyncio.run(run())
+
+
+def refused(settings: MCPSettings) -> AgentfwError:
+    with pytest.raises(AgentfwError) as caught:
+        answers(settings)
+    return caught.value
+
+
+@contextmanager
+def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The server at a port, until the end of the block."""
+    command = [sys.executable, str(SERVERS / "tools.py"), str(port)]
+    process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+test_the_toolbox_keeps_the_contract = contract_tests("tool", lambda: MCPToolbox(started_here()))
+
+
+# -- what works --------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls() -> None:
+    async def run() -> None:
+        async with opened(started_here()) as tools:
+            action = tools["add"].action
+            assert action.description == "Add two numbers."
+            assert action.parameters["required"] == ["a", "b"]
+            assert await tools["add"].answer({"a": 2, "b": 3}) == (True, "5")
+
+    asyncio.run(run())
+
+
+def test_all_pages_of_the_list_are_read_and_schemas_are_left_as_they_are() -> None:
+    async def run() -> None:
+        async with opened(started_here("pages.py")) as tools:
+            assert list(tools) == [f"tool_{number}" for number in range(5)]
+            assert tools["tool_4"].action.parameters["$defs"] == {"odd": {"enum": [1, 3]}}
+            assert await tools["tool_3"].answer({"x": 1}) == (True, "tool_3")
+
+    asyncio.run(run())
+
+
+def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
+    async def run() -> None:
+        async with opened(started_here(only=("forecast", "add"), prefix="kitchen_")) as tools:
+            assert sorted(tools) == ["kitchen_add", "kitchen_forecast"]
+            assert await tools["kitchen_add"].answer({"a": 1, "b": 1}) == (True, "2")
+
+    asyncio.run(run())
+
+
+def test_content_that_is_no_text_is_described_and_structured_content_is_json() -> None:
+    album, forecast = answers(started_here(), ("album", {}), ("forecast", {}))
+    assert album == (True, "a picture:\n[image/png, 6 bytes]\n[plan: file:///plan.txt]\ninner words")
+    assert forecast[0]
+    assert '"grey"' in forecast[1]
+
+
+def test_a_program_gets_its_variables_and_secrets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KITCHEN_SECRET", "s3cret")
+    monkeypatch.setenv("NOT_HANDED_ON", "x")
+    settings = started_here(env={"COLOUR": "red"}, pass_env=("KITCHEN_SECRET",))
+    names = ("COLOUR", "KITCHEN_SECRET", "NOT_HANDED_ON")
+    found = answers(settings, *(("variable", {"name": name}) for name in names))
+    assert [text.split()[0] for _, text in found] == ["red", "s3cret", "None"]
+    assert "s3cret" not in repr(settings)
+
+
+def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # of no use for a server on this machine
+    settings = MCPSettings(url=f"http://127.0.0.1:{port}/mcp", token_env="KITCHEN_TOKEN")
+    with served(port, TOKEN="t0ken"):
+        error = refused(settings)
+        assert "KITCHEN_TOKEN" in error.message
+        monkeypatch.setenv("KITCHEN_TOKEN", "wrong-t0ken")
+        error = refused(settings)
+        assert "401" in error.message
+        assert "KITCHEN_TOKEN" in error.fix
+        assert "wrong-t0ken" not in error.message + error.fix
+        monkeypatch.setenv("KITCHEN_TOKEN", "t0ken")
+        assert answers(settings, ("add", {"a": 2, "b": 2}), ("fail", {}))[0] == (True, "4")
+
+
+def test_many_calls_at_once_get_their_own_answers() -> None:
+    async def run() -> None:
+        async with opened(started_here()) as tools:
+            found = await asyncio.gather(*(tools["add"].answer({"a": number, "b": 0}) for number in range(50)))
+            assert [text for _, text in found] == [str(number) for number in range(50)]
+
+    asyncio.run(run())
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_a_tool_that_fails_is_an_observation_with_its_reason() -> None:
+    ((went_well, text),) = answers(started_here(), ("fail", {}))
+    assert not went_well
+    assert "the drawer is stuck" in text
+
+
+def test_arguments_that_do_not_fit_are_an_observation_that_names_them() -> None:
+    wrong, missing = answers(started_here(), ("add", {"a": "two", "b": 3}), ("add", {}))
+    assert not wrong[0]
+    assert not missing[0]
+    assert "valid integer" in wrong[1]
+    assert "required" in missing[1]
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_the_next_one_works() -> None:
+    slow, next_one = answers(started_here(timeout=1), ("dawdle", {"seconds": 1.3}), ("add", {"a": 1, "b": 2}))
+    assert slow == (False, "dawdle gave no answer within 1 s")
+    assert next_one == (True, "3")
+
+
+def test_a_server_that_dies_during_a_call_is_an_observation_and_the_call_is_not_repeated(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    settings = started_here(env={"STARTS": str(starts)})
+    dead, revived = answers(settings, ("die", {"last_words": "out of memory"}), ("add", {"a": 1, "b": 2}))
+    assert not dead[0]
+    assert "went away" in dead[1]
+    assert "out of memory" in dead[1]
+    assert "not known" in dead[1]
+    assert revived == (True, "3")
+    assert len(starts.read_text().splitlines()) == 2
+
+
+def test_a_server_that_was_killed_between_calls_is_started_again_for_the_next() -> None:
+    async def run() -> None:
+        async with opened(started_here()) as tools:
+            first = (await tools["variable"].answer({"name": "X"}))[1].split()[1]
+            os.kill(int(first), signal.SIGKILL)
+            await asyncio.sleep(0.3)
+            found = await asyncio.gather(*(tools["variable"].answer({"name": "X"}) for _ in range(5)))
+            numbers = {text.split()[1] for went_well, text in found if went_well}
+            assert len(numbers) == 1, "one new server for all of them"
+            assert numbers != {first}
+
+    asyncio.run(run())
+
+
+def test_a_server_that_cannot_come_back_is_an_observation(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text((SERVERS / "tools.py").read_text())
+
+    async def run() -> tuple[bool, str]:
+        async with opened(started_here(args=(str(program),))) as tools:
+            program.write_text("raise SystemExit('the disk is gone')")
+            await tools["die"].answer({"last_words": ""})
+            return await tools["add"].answer({"a": 1, "b": 2})
+
+    went_well, text = asyncio.run(run())
+    assert not went_well
+    assert "add can't be called" in text
+    assert "the disk is gone" in text
+
+
+def test_no_process_is_left_when_a_toolbox_is_closed_and_closed_tools_say_so() -> None:
+    async def run() -> None:
+        async with opened(started_here()) as tools:
+            number = int((await tools["variable"].answer({"name": "X"}))[1].split()[1])
+            assert alive(number)
+        assert not alive(number)
+        assert "is closed" in (await tools["add"].answer({"a": 1, "b": 2}))[1]
+
+    asyncio.run(run())
+
+
+def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
+    async def run() -> float:
+        box = MCPToolbox(MCPSettings(command="sleep", args=("60",)))
+        opening = asyncio.create_task(box.open())  # type: ignore[arg-type]
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        await box.close()
+        with pytest.raises(AgentfwError):
+            await opening
+        return time.monotonic() - began
+
+    assert asyncio.run(run()) < 8
+
+
+@pytest.mark.parametrize("sessions", ["", "1"])
+def test_a_server_at_a_url_may_be_started_anew_between_calls(port: int, sessions: str) -> None:
+    async def run() -> None:
+        with served(port, SESSIONS=sessions):
+            box = MCPToolbox(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=20))
+            tools = {tool.action.name: tool for tool in await box.open()}
+            assert await tools["add"].answer({"a": 1, "b": 2}) == (True, "3")
+        went_well, text = await tools["add"].answer({"a": 1, "b": 2})
+        assert not went_well
+        assert "can't be reached" in text
+        with served(port, SESSIONS=sessions):
+            assert await tools["add"].answer({"a": 2, "b": 2}) == (True, "4")
+            await box.close()
+
+    asyncio.run(run())
+
+
+def test_a_server_with_sessions_that_was_replaced_unnoticed_is_asked_again(port: int) -> None:
+    async def run() -> None:
+        with served(port, SESSIONS="1"):
+            box = MCPToolbox(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=20))
+            tools = {tool.action.name: tool for tool in await box.open()}
+        with served(port, SESSIONS="1"):
+            assert await tools["add"].answer({"a": 2, "b": 2}) == (True, "4")
+            await box.close()
+
+    asyncio.run(run())
+
+
+def test_a_server_at_a_url_that_dies_during_a_call_is_an_observation(port: int) -> None:
+    async def run() -> tuple[bool, str]:
+        with served(port):
+            async with opened(MCPSettings(url=f"http://127.0.0.1:{port}/mcp")) as tools:
+                return await tools["die"].answer({"last_words": "bye"})
+
+    went_well, text = asyncio.run(run())
+    assert not went_well
+    assert "not known" in text
+
+
+# -- servers that don't start ------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_does_not_exist_is_named() -> None:
+    error = refused(MCPSettings(command="no-such-server", args=("--fast",)))
+    assert "no-such-server --fast can't be started" in error.message
+    assert "is no-such-server installed" in error.fix
+
+
+def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "hunter2")
+    program = "import os, sys; sys.exit('no database for ' + os.environ['DATABASE_PASSWORD'])"
+    error = refused(MCPSettings(command=sys.executable, args=("-c", program), pass_env=("DATABASE_PASSWORD",)))
+    assert "stopped before" in error.message
+    assert "no database for <DATABASE_PASSWORD>" in error.message
+    assert error.fix.startswith("run it by hand: ")
+
+
+def test_a_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
+    began = time.monotonic()
+    error = refused(MCPSettings(command="sleep", args=("60",), connect_deadline=0.5))
+    assert time.monotonic() - began < 8
+    assert "within 0.5 s" in error.message
+
+
+def test_a_program_that_is_no_server_is_an_error_and_not_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    program = "print('hello there'); print('good bye'); import time; time.sleep(60)"
+    error = refused(MCPSettings(command=sys.executable, args=("-c", program), connect_deadline=1))
+    assert "gave no list of tools" in error.message
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_nobody_at_the_url_is_told(port: int) -> None:
+    error = refused(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", connect_deadline=5))
+    assert f"http://127.0.0.1:{port}/mcp can't be reached" in error.message
+
+
+def test_a_wanted_tool_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    with pytest.raises(UnknownNameError) as caught:
+        answers(started_here(only=("forcast",), env={"STARTS": str(starts)}))
+    assert 'did you mean "forecast"?' in caught.value.message
+    assert not alive(int(starts.read_text()))
+
+
+def test_a_missing_mcp_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    error = refused(started_here())
+    assert isinstance(error, MissingExtraError)
+    assert "agentfw[web]" in error.fix
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "either command or url"),
+        ({"command": "x", "url": "http://y"}, "either command or url"),
+        ({"url": "localhost:80"}, "http://"),
+        ({"command": "x", "timeout": 0}, "greater"),
+    ],
+)
+def test_settings_that_name_no_server_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        MCPSettings(**settings)

@@ -1,0 +1,350 @@
+"""The trackers, read back with what each library reads its records with. Nothing here may go over the network."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.tracker import Tracker
+from agentfw_plugins.trackers.mlflow import MLflowSettings, MLflowTracker
+from agentfw_plugins.trackers.tensorboard import TensorBoardSettings, TensorBoardTracker
+from agentfw_plugins.trackers.wandb import WandbSettings, WandbTracker
+
+RUN = "2026-11-21-inbox-7f3a"
+SETTINGS: dict[str, Any] = {
+    "seed": 7,
+    "policy": {"name": "openai", "settings": {"model": "küche", "retries": 3}},
+    "rewards": [{"name": "utility", "weight": 0.5}],
+    "horizon": None,
+}
+
+
+def track(tracker: Tracker, folder: Path, steps: Mapping[int, Mapping[str, float]], *, finished: bool = True) -> None:
+    """One start of a run, which ends or is broken off."""
+    try:
+        tracker.begin(RUN, folder, SETTINGS)
+        for step, metrics in steps.items():
+            tracker.log(step, metrics)
+        if finished:
+            tracker.finish({"reward": 0.75})
+    finally:
+        tracker.close()
+        tracker.close()  # closing twice is fine
+
+
+# -- tensorboard -------------------------------------------------------------------------------------------------------
+
+
+def events(folder: Path) -> Any:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    return EventAccumulator(str(folder)).Reload()
+
+
+def scalars(folder: Path, name: str) -> list[tuple[int, float]]:
+    return [(event.step, event.value) for event in events(folder).Scalars(name)]
+
+
+def test_tensorboard_shows_a_run_that_was_broken_off_as_one(tmp_path: Path) -> None:
+    track(
+        TensorBoardTracker(TensorBoardSettings()), tmp_path, {0: {"reward": 0.25}, 2: {"reward": 0.5}}, finished=False
+    )
+    track(TensorBoardTracker(TensorBoardSettings()), tmp_path, {1: {"reward": 1.0}, 3: {"reward": 2.0}})
+    found = scalars(tmp_path / "tensorboard", "reward")
+    assert sorted(found) == [(0, 0.25), (1, 1.0), (2, 0.5), (3, 2.0)]
+    assert scalars(tmp_path / "tensorboard", "summary/reward") == [(3, 0.75)]
+
+
+def test_tensorboard_has_the_settings_as_text(tmp_path: Path) -> None:
+    track(TensorBoardTracker(TensorBoardSettings()), tmp_path, {})
+    (event,) = events(tmp_path / "tensorboard").Tensors("settings")
+    text = event.tensor_proto.string_val[0].decode()
+    assert json.loads(text.removeprefix("```json\n").removesuffix("\n```")) == SETTINGS
+
+
+def test_what_tensorboard_was_told_is_on_disk_before_it_is_closed(tmp_path: Path) -> None:
+    tracker = TensorBoardTracker(TensorBoardSettings())
+    tracker.begin(RUN, tmp_path, SETTINGS)
+    tracker.log(0, {"reward": 0.25})
+    assert scalars(tmp_path / "tensorboard", "reward") == [(0, 0.25)]
+    tracker.close()
+
+
+def test_tensorboard_can_keep_all_runs_in_one_folder(tmp_path: Path) -> None:
+    tracker = TensorBoardTracker(TensorBoardSettings(folder=str(tmp_path / "all")))
+    track(tracker, tmp_path / "run", {0: {"reward": 0.25}})
+    assert scalars(tmp_path / "all" / RUN, "reward") == [(0, 0.25)]
+
+
+def test_tensorboard_loads_neither_torch_nor_tensorflow(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from agentfw_plugins.trackers.tensorboard import *\n"
+        f"tracker = TensorBoardTracker(TensorBoardSettings()); tracker.begin('r', Path({str(tmp_path)!r}), {{}})\n"
+        "tracker.log(0, {'x': 1.0}); tracker.close()\n"
+        "assert not {'torch', 'tensorflow'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# -- mlflow ------------------------------------------------------------------------------------------------------------
+
+
+def mlflow_run(store: Path) -> tuple[Any, Any]:
+    """A client, and the only run in the store."""
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")
+    (experiment,) = [one for one in client.search_experiments() if one.name != "Default"]
+    (run,) = client.search_runs([experiment.experiment_id])
+    return client, run
+
+
+def history(store: Path, name: str) -> list[tuple[int, float]]:
+    client, run = mlflow_run(store)
+    return sorted((metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, name))
+
+
+def test_mlflow_has_one_run_however_often_it_is_broken_off(tmp_path: Path) -> None:
+    track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.25}}, finished=False)
+    _, run = mlflow_run(tmp_path / "mlflow")
+    assert run.info.status == "FAILED"
+    track(MLflowTracker(MLflowSettings()), tmp_path, {2: {"reward": 0.5}, 1: {"reward": 1.0}})
+    _, run = mlflow_run(tmp_path / "mlflow")
+    assert (run.info.run_name, run.info.status) == (RUN, "FINISHED")
+    assert history(tmp_path / "mlflow", "reward") == [(0, 0.25), (1, 1.0), (2, 0.5)]
+    assert run.data.metrics["summary/reward"] == 0.75
+
+
+def test_mlflow_has_the_settings_as_parameters(tmp_path: Path) -> None:
+    track(MLflowTracker(MLflowSettings()), tmp_path, {})
+    _, run = mlflow_run(tmp_path / "mlflow")
+    assert run.data.params == {
+        "seed": "7",
+        "policy.name": "openai",
+        "policy.settings.model": "küche",
+        "policy.settings.retries": "3",
+        "rewards.0.name": "utility",
+        "rewards.0.weight": "0.5",
+        "horizon": "null",
+    }
+
+
+def test_mlflow_takes_settings_that_are_long_or_many_and_names_that_it_forbids(tmp_path: Path) -> None:
+    tracker = MLflowTracker(MLflowSettings())
+    tracker.begin(RUN, tmp_path, {"prompt": "x" * 20_000, "many": list(range(250)), "a@b": 1})
+    tracker.log(0, {"error@25": 0.5, "lost": math.nan})
+    tracker.close()
+    _, run = mlflow_run(tmp_path / "mlflow")
+    assert run.data.params["prompt"] == "x" * 6000
+    assert run.data.params["many.249"] == "249"
+    assert run.data.metrics["error_25"] == 0.5
+    assert math.isnan(run.data.metrics["lost"])
+
+
+def test_mlflow_runs_can_share_a_store_and_be_told_apart(tmp_path: Path) -> None:
+    from mlflow.tracking import MlflowClient
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        settings = MLflowSettings(store=str(tmp_path / "shared"), experiment=f"study {name}")
+        track(MLflowTracker(settings), tmp_path / name, {0: {"reward": 1.0}})
+    address = f"sqlite:///{tmp_path / 'shared' / 'mlflow.db'}"
+    client = MlflowClient(tracking_uri=address)
+    assert {one.name for one in client.search_experiments()} >= {"study one", "study two"}
+    track(MLflowTracker(MLflowSettings(store=address, experiment="study two")), tmp_path / "two", {1: {"reward": 1.0}})
+    experiment = client.get_experiment_by_name("study two")
+    assert experiment is not None
+    assert len(client.search_runs([experiment.experiment_id])) == 1, "the store's address is the same store"
+
+
+def test_mlflow_begins_anew_where_the_store_knows_nothing_of_the_run(tmp_path: Path) -> None:
+    for step, note in enumerate(["deleted", "", "{}", "[]", '{"store": "elsewhere", "run": "abc"}']):
+        track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 9.0}}, finished=False)
+        client, run = mlflow_run(tmp_path / "mlflow")
+        client.delete_run(run.info.run_id)
+        if note != "deleted":
+            (tmp_path / "mlflow-run.json").write_text(note)
+        track(MLflowTracker(MLflowSettings()), tmp_path, {step: {"reward": 0.5}})
+        assert history(tmp_path / "mlflow", "reward") == [(step, 0.5)]
+        client.delete_run(mlflow_run(tmp_path / "mlflow")[1].info.run_id)
+
+
+# -- wandb -------------------------------------------------------------------------------------------------------------
+
+
+def wandb_records(folder: Path) -> list[list[Any]]:
+    """The records of each start, in order."""
+    return [wandb_file(file) for file in sorted(folder.glob("wandb/offline-run-*/*.wandb"))]
+
+
+def wandb_file(file: Path) -> list[Any]:
+    """One file's records. wandb keeps them in LevelDB's log format, as messages of its own schema."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    until = time.monotonic() + 20
+    while True:
+        data, position, records, whole = file.read_bytes(), 7, [], b""
+        while position + 7 <= len(data):
+            if 32768 - position % 32768 < 7:  # a block's end has no room for a header
+                position += 32768 - position % 32768
+                continue
+            _, length, kind = struct.unpack_from("<IHB", data, position)
+            if position + 7 + length > len(data):
+                break  # it is being written just now
+            whole += data[position + 7 : position + 7 + length]
+            position += 7 + length
+            if kind in (1, 4):  # the whole record, or its last part
+                records.append(Record.FromString(whole))
+                whole = b""
+        # The process that writes the file is a moment later than ours; the last record says that it is done.
+        if any(record.HasField("exit") for record in records) or time.monotonic() > until:
+            return records
+        time.sleep(0.05)
+
+
+def wandb_history(records: list[Any]) -> list[dict[str, Any]]:
+    rows = []
+    for record in records:
+        if record.HasField("history"):
+            items = {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+            rows.append({name: value for name, value in items.items() if not name.startswith("_")})
+    return rows
+
+
+def test_wandb_keeps_a_run_on_disk_under_one_id(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    track(WandbTracker(WandbSettings()), tmp_path, {0: {"reward": 0.25}, 2: {"reward": 0.5}}, finished=False)
+    track(WandbTracker(WandbSettings(project="kitchen")), tmp_path, {1: {"reward": 1.0}})
+    assert capfd.readouterr().out == "", "stdout is for data"
+    first, second = wandb_records(tmp_path)
+    assert wandb_history(first) == [{"reward": 0.25, "step": 0}, {"reward": 0.5, "step": 2}]
+    assert wandb_history(second) == [{"reward": 1.0, "step": 1}]
+    runs = [next(record.run for record in records if record.HasField("run")) for records in (first, second)]
+    assert [(run.run_id, run.display_name, run.project) for run in runs] == [
+        (RUN, RUN, "agentfw"),
+        (RUN, RUN, "kitchen"),
+    ]
+    config = {item.key: json.loads(item.value_json) for item in runs[0].config.update}
+    assert config["policy"] == SETTINGS["policy"]
+    ends = [next(record.exit.exit_code for record in records if record.HasField("exit")) for records in (first, second)]
+    assert ends == [1, 0]
+    summary = {item.key: item.value_json for record in second for item in record.summary.update}
+    assert summary["summary/reward"] == "0.75"
+
+
+def test_wandb_takes_steps_in_any_order(tmp_path: Path) -> None:
+    steps = (5, 0, 3)
+    track(WandbTracker(WandbSettings()), tmp_path, {step: {"reward": float(step)} for step in steps})
+    (records,) = wandb_records(tmp_path)
+    assert [(row["step"], row["reward"]) for row in wandb_history(records)] == [(step, float(step)) for step in steps]
+    axes = {record.metric.name or record.metric.glob_name: record.metric.step_metric for record in records}
+    assert axes["*"] == "step"
+
+
+def test_wandb_online_without_a_key_is_an_error_that_says_how_to_get_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with pytest.raises(AgentfwError) as caught:
+        WandbTracker(WandbSettings(mode="online")).begin(RUN, tmp_path, SETTINGS)
+    assert "no API key" in caught.value.message
+    assert "wandb login" in caught.value.fix
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "tensorboard": "TensorBoardTracker(TensorBoardSettings())",
+    "mlflow": "MLflowTracker(MLflowSettings())",
+    "wandb": "WandbTracker(WandbSettings())",
+}
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[bytes]]]:
+    """A proxy that takes down what it is asked for, and gives nothing."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    asked.append(connection.recv(200))
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_tracker_asks_for_the_network_by_default(
+    kind: str, tmp_path: Path, listener: tuple[str, list[bytes]]
+) -> None:
+    address, asked = listener
+    program = (
+        "from pathlib import Path\n"
+        f"from agentfw_plugins.trackers.{kind} import *\n"
+        f"tracker = {KINDS[kind]}\n"
+        f"tracker.begin('r', Path({str(tmp_path)!r}), {{}}); tracker.log(0, {{'x': 1.0}}); tracker.finish({{}})"
+    )
+    # mlflow leaves its telemetry off where it sees that it is being tested; so it must not see that.
+    hints = ("CI", "GITHUB_", "PYTEST_", "MLFLOW_", "WANDB_", "NO_PROXY", "no_proxy")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(hints)}
+    environment |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"), address)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=environment)
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("tracker", "module"),
+    [
+        (TensorBoardTracker(TensorBoardSettings()), "tensorboard.summary.writer.event_file_writer"),
+        (MLflowTracker(MLflowSettings()), "mlflow.tracking"),
+        (WandbTracker(WandbSettings()), "wandb"),
+    ],
+)
+def test_a_missing_library_names_its_extra(
+    tracker: Tracker, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError) as caught:
+        tracker.begin(RUN, tmp_path, SETTINGS)
+    assert "agentfw[track]" in caught.value.fix
+    tracker.close()
+
+
+def test_settings_without_a_name_are_refused() -> None:
+    with pytest.raises(ValidationError):
+        MLflowSettings(experiment="")
+    with pytest.raises(ValidationError):
+        WandbSettings(project="")
+    with pytest.raises(ValidationError):
+        WandbSettings.model_validate({"mode": "disabled"})
+
+
+def test_mlflow_says_nothing_while_it_makes_its_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        track(MLflowTracker(MLflowSettings()), tmp_path, {})
+    assert not [record for record in caplog.records if record.name.startswith("mlflow")]
