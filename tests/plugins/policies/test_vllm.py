@@ -139,6 +139,25 @@ def test_a_conversation_keeps_the_tokens_that_were_sampled(policy: VLLMPolicy, r
     assert second.prompt_ids[: len(kept)] == kept
 
 
+def test_a_server_that_runs_already_is_found_to_give_logprobs_at_a_temperature(
+    policy: VLLMPolicy, runner: asyncio.Runner, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.run(policy.generate(request(0)))
+    server = policy._backend
+    assert isinstance(server, VLLMServer)
+    monkeypatch.setenv("VLLM_API_KEY", server._key)
+    warm = Request(request(2).messages, sampling=Sampling(0.5, max_tokens=8, seed=7), task=Task(2, seed=1))
+
+    async def use() -> Generation:
+        pointed = VLLMPolicy(VLLMSettings(model=str(model), base_url=server._endpoint.url))
+        try:
+            return await pointed.generate(warm)
+        finally:
+            await pointed.close()
+
+    assert len(runner.run(use()).logprobs) == 8
+
+
 @pytest.mark.parametrize("check", contract("policy"), ids=lambda check: check.__name__)
 def test_it_keeps_the_promises_of_a_policy(
     policy: VLLMPolicy, runner: asyncio.Runner, model: Path, check: CheckFunction, monkeypatch: pytest.MonkeyPatch
