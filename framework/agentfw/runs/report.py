@@ -23,7 +23,7 @@ from .folder import RunFolder
 from .journal import write_whole
 from .pictures import curve, timeline_picture
 from .summary import Summary, beside, columns, figures_of, in_order, intervals, leading
-from .update_charts import update_charts, updates_table
+from .update_charts import clipping_note, update_charts, updates_table
 
 __all__ = ["write_report"]
 
@@ -72,7 +72,8 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         _figures(page, folder, records)
     _beside(page, folder, summary)
     if lines:
-        page.section("On the way", "Figures of the episodes that were learned from, and of the learner.")
+        intro = f"Figures of the episodes that were learned from, and of the learner. {clipping_note(lines)}"
+        page.section("On the way", intro.rstrip())
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
     shown = _shown_whole(folder, records)

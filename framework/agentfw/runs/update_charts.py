@@ -13,7 +13,7 @@ from ..report import Bar, Canvas, Series, bar_chart, line_chart, short
 from ..report.html import Cell
 from .figures import flat
 
-__all__ = ["update_charts", "updates_table"]
+__all__ = ["clipping_note", "update_charts", "updates_table"]
 
 _CHARTS = (
     ("Reward of the rollouts by update", "reward", {"reward": "reward"}),
@@ -61,6 +61,12 @@ def update_charts(lines: Sequence[Mapping[str, Any]], widths: tuple[float, float
     bars = [Bar(_PHASES[name], value) for name, value in seconds.items()]
     wide, narrow = (bar_chart(bars, title="Seconds by phase, in all", width=width) for width in widths)
     yield wide, narrow
+
+
+def clipping_note(lines: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence where every update had a single step, in which no clipping setting has an effect."""
+    known = [line["learner"]["on_policy"] for line in lines if "on_policy" in line["learner"]]
+    return "On policy: no clipping took part." if known and all(known) else ""
 
 
 def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
