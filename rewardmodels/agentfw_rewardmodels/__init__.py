@@ -1,12 +1,12 @@
-"""agentfw_rewardmodels: models that say how good an action was, and for whom, as a library of its own.
-
-The one rule: nothing here imports agentfw, and torch only inside the functions that compute with it.
+"""Reward models: a preference model of each user, and a rubric judge.
 
     from agentfw_rewardmodels import PreferenceModel
 
     model = PreferenceModel.fit("likes.csv", items="places.csv", profiles="people.csv")
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
+
+The package works alone and doesn't import agentfw. torch is imported only by the functions that compute with it.
 """
 
 from agentfw_rewardmodels.errors import (

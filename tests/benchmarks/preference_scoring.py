@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
-from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.training import shapes_of
 
 TEXT, DIMENSIONS, LIKES = 256, 64, 20
@@ -41,7 +41,7 @@ def made(size: int, seed: int) -> PreferenceModel:
     shapes = shapes_of(size, size, DIMENSIONS, TEXT)
     weights = {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     texts = generator.normal(size=(size, TEXT)).astype(np.float32)
-    state = State(
+    state = ModelState(
         settings=PreferenceSettings(dimensions=DIMENSIONS),
         users=tuple(f"u{n}" for n in range(size)),
         items=tuple(f"i{n}" for n in range(size)),
