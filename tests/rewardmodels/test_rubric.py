@@ -209,7 +209,7 @@ HALF_AND_ONE = (0.5, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("text", "mended"),
+    ("text", "repaired"),
     [
         ('{"scores": [{"id": 1, "why": "a", "score": 0.5}, {"id": 2, "why": "b", "score": 1}]}', False),
         ('{"scores": [{"id": "2", "score": "1.0"}, {"id": "1", "score": "0.5"}]}', False),
@@ -223,10 +223,10 @@ HALF_AND_ONE = (0.5, 1.0)
         ('```\n{"scores": [{"id": 1, "score": 0.5}, {"id": 2, "score": 1}\n```', True),
     ],
 )
-def test_what_is_meant_beyond_doubt_is_taken(text: str, mended: bool) -> None:
-    marks, was_mended = read_marks(text, 2)
+def test_what_is_meant_beyond_doubt_is_taken(text: str, repaired: bool) -> None:
+    marks, was_repaired = read_marks(text, 2)
     assert tuple(mark.score for mark in marks) == HALF_AND_ONE
-    assert was_mended == mended
+    assert was_repaired == repaired
 
 
 @pytest.mark.parametrize(

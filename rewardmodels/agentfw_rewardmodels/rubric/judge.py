@@ -68,7 +68,7 @@ class Tally:
     """Groups whose scores came from the cache."""
     asked: int = 0
     """Questions sent, including repeated ones."""
-    mended: int = 0
+    repaired: int = 0
     """Groups whose scores were read from repaired JSON."""
     repeated: int = 0
     """Questions sent again because the answer was unusable."""
@@ -168,12 +168,12 @@ class RubricJudge:
             answer = given if isinstance(given, Answer) else Answer(given)
             self.usage += answer.usage
             try:
-                marks, mended = read_marks(answer.text, question.count)
+                marks, repaired = read_marks(answer.text, question.count)
             except Unusable as problem:
                 failure = str(problem)
             else:
                 self._answered = True
-                self.tally.mended += mended
+                self.tally.repaired += repaired
                 return marks, ""
             self._answered = True
             request = f"That can't be used: {failure}. Answer with the JSON object alone."
