@@ -160,7 +160,7 @@ def test_what_is_wrong_is_told_before_anything_is_played(
 def test_a_file_that_cannot_be_the_cache_is_told_before_anything_is_played(host: Host, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear Ana " * 300)
     run = prepare(host, tmp_path, judge(diligence, cache=str(tmp_path / "letter.txt")))
-    with pytest.raises(UsageError, match="no file of judgements"):
+    with pytest.raises(UsageError, match="not a file of judgements"):
         asyncio.run(run.execute())
     assert not run.folder.metrics()
     assert QUESTIONS == []
