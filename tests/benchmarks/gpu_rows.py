@@ -160,8 +160,8 @@ def tree(shape: str, options: argparse.Namespace) -> dict[str, Any]:
         model = make_model(Path(folder) / "model", "small" if options.small else shape, options.device)
         for precision in ("bf16", "nf4"):
             words = ["--model", str(model), "--precision", precision, "--device", options.device, "--repeats", "1"]
-            words += ["--sides", *sides, "--tokens", "0", "--workload", "long", "episodes", "--steps", "2", "--json"]
-            words += ["--scale", "0.02", "--threads", "1"] if options.small else []
+            words += ["--sides", *sides, "--tokens", "0", "--steps", "2", "--json", "--workload", "long"]
+            words += ["--scale", "0.02", "--threads", "1"] if options.small else ["episodes"]
             results[precision] = trl_side_by_side.main(words)["results"]
     return {"shape": shape, "trl": "trl" in sides} | results
 
