@@ -209,6 +209,36 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     assert tree["computed"] < trl["computed"]
 
 
+@pytest.mark.slow
+def test_every_row_for_a_gpu_runs_in_small_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("peft", "transformers", "bitsandbytes"):
+        pytest.importorskip(module)
+    names = ["flex", "tree_4b", "memory", "train"]
+
+    result = load("gpu_rows").main(["--device", "cpu", "--small", "--json", "--rows", *names])
+
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {row["row"]: row for row in result["rows"]}
+    assert [name for name in names if "failed" in rows[name]] == []
+    assert max(each["output, tree from fp32"] for each in rows["flex"]["trees"]) < 0.01
+    for precision in ("bf16", "nf4"):
+        for workload in rows["tree_4b"][precision]:
+            tree, plain = workload["sides"][:2]
+            assert tree["gradient_norm"] == pytest.approx(plain["gradient_norm"], rel=0.02)
+            assert tree["computed"] < plain["computed"]
+        assert rows["memory"][precision]["tokens computed"] == rows["memory"][precision]["tokens unique"]
+    assert [update["proven"] for update in rows["train"]["updates"]] == [1]
+
+
+def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+
+    with pytest.raises(SystemExit, match="--device cpu --small"):
+        load("gpu_rows").main(["--rows", "flex"])
+
+
 def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--variant", "one", "--structures", "1", "--jobs", "1"]
     result = load("kitchen_table").main([*small, "--pictures", str(tmp_path), "--json"])
