@@ -74,8 +74,8 @@ def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(lab
     played = [folder.evaluation(0), folder.rollouts(1)]
     assert {turn.version for part in played for episode in part.episodes() for turn in episode.turns} == {"policy@0"}
     for line in folder.updates():
-        assert line["served"].get("probe_mismatch_most", 0) < 1e-4
-        assert line["learner"].get("mismatch_largest", 0) < 1e-4, "sampler and trainer begin with the same adapter"
+        assert line["served"].get("probe_mismatch_most", 0) < 1e-3
+        assert line["learner"].get("mismatch_largest", 0) < 1e-3, "sampler and trainer begin with the same adapter"
     expected = laboratory.left(folder)
     (folder.path / "summary.json").unlink()
     laboratory.resume(folder)
