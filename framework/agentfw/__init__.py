@@ -16,11 +16,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .agent import Agent, Decision, InFlight, Moment
+    from .agent import Agent, Decision
     from .component import KINDS, Component, Kind
     from .engagement import Engagement
-    from .environment import Action, Brief, Environment, World, action
-    from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
+    from .environment import Environment, World, action
+    from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn, Usage
     from .errors import (
         AgentfwError,
         DuplicateComponentError,
@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from .memory import Memory, Query, Recollection
     from .nested import Composed, Nested
     from .optimizer import Advantage, Loss, Optimizer, Scored
-    from .policy import Generation, Policy, Request, Sampling
+    from .policy import Policy
     from .policy_agent import PolicyAgent
+    from .request import Action, Brief, Generation, InFlight, Moment, Request, Sampling
     from .runs.run import Run, Watcher
     from .runs.spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score
@@ -137,6 +138,7 @@ __all__ = [
     "Turn",
     "UnknownNameError",
     "Update",
+    "Usage",
     "UsageError",
     "Watcher",
     "Work",
@@ -151,11 +153,22 @@ __version__ = "0.1.0"
 
 # A new public name has three places: here, in __all__, and above for type checkers. A test compares them.
 _MODULES: dict[str, tuple[str, ...]] = {
-    "agent": ("Agent", "Decision", "InFlight", "Moment"),
+    "agent": ("Agent", "Decision"),
     "component": ("Component", "KINDS", "Kind"),
     "engagement": ("Engagement",),
-    "environment": ("Action", "Brief", "Environment", "World", "action"),
-    "episode": ("Call", "Episode", "Event", "Intervention", "Measure", "Message", "Observation", "Task", "Turn"),
+    "environment": ("Environment", "World", "action"),
+    "episode": (
+        "Call",
+        "Episode",
+        "Event",
+        "Intervention",
+        "Measure",
+        "Message",
+        "Observation",
+        "Task",
+        "Turn",
+        "Usage",
+    ),
     "errors": (
         "AgentfwError",
         "DuplicateComponentError",
@@ -178,9 +191,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "memory": ("Memory", "Query", "Recollection"),
     "nested": ("Composed", "Nested"),
     "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
-    "policy": ("Generation", "Policy", "Request", "Sampling"),
+    "policy": ("Policy",),
     "policy_agent": ("PolicyAgent",),
     "host.project": ("ProjectFile",),
+    "request": ("Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"),
     "runs.run": ("Run", "Watcher"),
     "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score"),

@@ -13,13 +13,13 @@ import operator
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from .agent import Agent, Decision, InFlight, Moment
-from .environment import Brief
+from .agent import Agent, Decision
 from .episode import Call, Message, Observation, Task
 from .errors import UsageError
 from .memory import Memory, Query, Recollection
 from .parsing import parse_calls
-from .policy import Generation, Policy, Request, Sampling
+from .policy import Policy
+from .request import Brief, Generation, InFlight, Moment, Request, Sampling
 from .tool import Tool
 
 __all__ = ["PolicyAgent"]

@@ -148,7 +148,7 @@ def agentfw_tools() -> list[Component]:
             "mcp",
             "agentfw_plugins.tools.mcp:MCPToolbox",
             "The tools of any MCP server, started here or at a URL",
-            settings="agentfw_plugins.tools.mcp:MCPSettings",
+            settings="agentfw_plugins.tools.mcp_settings:MCPSettings",
             extra="web",
             needs=("mcp",),
         )

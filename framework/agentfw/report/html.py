@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from agentfw.errors import UsageError
 from agentfw.report.axis import number_labels
-from agentfw.report.canvas import printable
+from agentfw.report.shapes import printable
 from agentfw.statistics import Interval
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Page:
         )
 
     def render(self) -> str:
-        from agentfw.report.look import SCRIPT, STYLE, policy
+        from agentfw.report.page_style import SCRIPT, STYLE, policy
 
         below = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""
         blocks = "\n".join(self._blocks)

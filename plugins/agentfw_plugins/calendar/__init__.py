@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .attributes import Event, event_line, parse_line
     from .dataset import SPLITS, Calendar, Dataset, schemas_of
     from .protocol import error_reduction, rank_distance, returns_to_go
-    from .rounds import ROUNDS, Difficulty, Round
+    from .round import Round
+    from .rounds import ROUNDS, Difficulty
     from .schema import Schema, load_folder, load_schema, shipped_schemas
     from .users import Temper, User
     from .verification import POINTS, Problem, verify

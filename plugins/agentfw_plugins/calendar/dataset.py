@@ -23,7 +23,8 @@ from agentfw.seeds import Seeds
 
 from .attributes import LETTERS, Event
 from .organisation import Organisation
-from .rounds import ROUNDS, Difficulty, Round, RoundMaker
+from .round import Round
+from .rounds import ROUNDS, Difficulty, RoundMaker
 from .schema import Schema, load_folder, shipped_schemas
 from .users import Temper, User, make_user
 from .year import Series, make_year

@@ -49,7 +49,8 @@ from .dataset import SPLITS, Calendar, Dataset, schemas_of
 from .feedback import feedback_on
 from .prompting import Style, instructions
 from .protocol import CHECKPOINTS, episode_figures, rank_distance
-from .rounds import ROUNDS, Round
+from .round import Round
+from .rounds import ROUNDS
 from .rules import RULES
 from .year import DAY_NAMES
 

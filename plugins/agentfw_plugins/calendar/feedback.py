@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from .rounds import Round
+from .round import Round
 from .users import User
 
 __all__ = ["Feedback", "feedback_on"]

@@ -27,13 +27,14 @@ from typing import TypeVar
 from agentfw.errors import SettingsError
 
 from .attributes import LETTERS, Event, tags_of
+from .round import Round
 from .schema import Meeting, Reason
 from .surface import Maker, one_of
 from .users import Appraisal, User
 from .verification import verify
 from .year import WEEKS, Series
 
-__all__ = ["PER_WEEK", "ROUNDS", "Difficulty", "Round", "RoundMaker"]
+__all__ = ["PER_WEEK", "ROUNDS", "Difficulty", "RoundMaker"]
 
 Some = TypeVar("Some")
 
@@ -59,35 +60,6 @@ class Difficulty:
     """How often a second conflict reason applies, and again a third: multi-factor conflicts."""
     touched: float = 0.4
     """How often something comes up about the anchor itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One conflict and its one true answer."""
-
-    number: int
-    """From 1."""
-    week: int
-    day: int
-    events: tuple[Event, ...]
-    """In the order in which they are shown: A, B, C ..."""
-    tags: tuple[dict[str, str], ...]
-    accepted: int
-    """Which of the events the user keeps."""
-    anchor: int
-    """Which of them is the regular one."""
-    case: str
-    """A or B."""
-    margin: int
-    """How far the accepted event is ahead of the next."""
-
-    @property
-    def letters(self) -> str:
-        return LETTERS[: len(self.events)]
-
-    @property
-    def answer(self) -> str:
-        return LETTERS[self.accepted]
 
 
 class RoundMaker:

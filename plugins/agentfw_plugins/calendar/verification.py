@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from .attributes import CHOICES, LETTERS, Event, event_line, parse_line, tags_of
 
 if TYPE_CHECKING:
-    from .rounds import Round
+    from .round import Round
     from .schema import Meeting
     from .users import User
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.types import CallToolResult, Tool
 
-    from .mcp import MCPSettings
+    from .mcp_settings import MCPSettings
 
 __all__ = ["Link", "Lost"]
 

@@ -1,7 +1,7 @@
-"""How a report page looks and the little that it does: its style sheet, its script, and the policy that allows both.
+"""The style sheet and the script of a report page, and the Content-Security-Policy that allows both.
 
-The one rule: no style attribute and no inline handler anywhere in a page, for the policy forbids them; and no colour
-here that isn't in the palette's terms, so that light and dark stay one design.
+The policy forbids style attributes and inline handlers, so no page may have any. Colours come from the palette, so that
+light and dark stay one design.
 
     >>> policy().startswith("default-src 'none'; script-src 'sha256-")
     True
