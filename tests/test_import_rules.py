@@ -148,7 +148,6 @@ def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
     return found
 
 
-@pytest.mark.xfail(strict=True, reason="runs/ and training/ are about to become one")
 def test_no_modules_import_each_other_in_a_circle() -> None:
     known = modules()
     graph = {name: imported_modules(name, path, is_package, known) for name, (path, is_package) in known.items()}

@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .agent import Agent, Decision
     from .component import KINDS, Component, Kind
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
     from .policy import Policy
     from .policy_agent import PolicyAgent
     from .request import Action, Brief, Generation, InFlight, Moment, Request, Sampling
-    from .runs.run import Run, Watcher
+    from .runs.observer import Observer, RunInfo
+    from .runs.run import Run
     from .runs.spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score
     from .seeds import Seeds
@@ -55,8 +58,6 @@ if TYPE_CHECKING:
     from .timeline import Time, Timeline, Work
     from .tool import FunctionTool, Tool, Toolbox
     from .tracker import Tracker
-    from .training.spec import TrainSpec
-    from .training.training import Training, TrainingWatcher
 
 __all__ = [
     "KINDS",
@@ -97,6 +98,7 @@ __all__ = [
     "NamedSpec",
     "Nested",
     "Observation",
+    "Observer",
     "Optimizer",
     "PluginError",
     "PluginRecord",
@@ -115,6 +117,7 @@ __all__ = [
     "RewardModel",
     "Run",
     "RunFolderError",
+    "RunInfo",
     "RunSpec",
     "Sampling",
     "Schedule",
@@ -132,15 +135,11 @@ __all__ = [
     "Tool",
     "Toolbox",
     "Tracker",
-    "TrainSpec",
-    "Training",
-    "TrainingWatcher",
     "Turn",
     "UnknownNameError",
     "Update",
     "Usage",
     "UsageError",
-    "Watcher",
     "Work",
     "World",
     "__version__",
@@ -148,8 +147,6 @@ __all__ = [
     "hookimpl",
     # `tool`, the decorator, is no name of ours: it would hide behind the module agentfw.tool as soon as that is loaded.
 ]
-
-__version__ = "0.1.0"
 
 # A new public name has three places: here, in __all__, and above for type checkers. A test compares them.
 _MODULES: dict[str, tuple[str, ...]] = {
@@ -165,6 +162,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Measure",
         "Message",
         "Observation",
+        "Observer",
         "Task",
         "Turn",
         "Usage",
@@ -195,7 +193,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "policy_agent": ("PolicyAgent",),
     "host.project": ("ProjectFile",),
     "request": ("Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"),
-    "runs.run": ("Run", "Watcher"),
+    "runs.observer": ("Observer", "RunInfo"),
+    "runs.run": ("Run",),
     "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score"),
     "seeds": ("Seeds",),
@@ -203,8 +202,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "timeline": ("Time", "Timeline", "Work"),
     "tool": ("FunctionTool", "Tool", "Toolbox"),
     "tracker": ("Tracker",),
-    "training.spec": ("TrainSpec",),
-    "training.training": ("Training", "TrainingWatcher"),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 

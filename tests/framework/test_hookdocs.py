@@ -27,6 +27,6 @@ def test_every_hook_is_on_the_page() -> None:
 def test_a_section_tells_how_to_write_the_hook() -> None:
     section = render().partition("\n## agentfw_updated\n")[2].partition("\n## ")[0]
 
-    assert "def agentfw_updated(run: Run | Training, version: str, metrics: Mapping[str, float]) -> None" in section
+    assert "def agentfw_updated(run: RunInfo, version: str, metrics: Mapping[str, float]) -> None" in section
     for label in ("Called", "With", "Returns", "Combined", "Since"):
         assert f"- **{label}:** " in section

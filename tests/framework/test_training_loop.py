@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from agentfw.runs.comparison import change, compare_runs
+from agentfw.runs.figures import flat
 from agentfw.runs.folder import RunFolder, list_runs
-from agentfw.training.figures import flat
-from agentfw.training.training import TrainingSummary, TrainingWatcher
+from agentfw.runs.observer import Observer
+from agentfw.runs.summary import Summary
 
 SITE = Path(__file__).parents[1] / "site"
 
@@ -103,7 +104,7 @@ def test_a_group_that_tells_nothing_does_not_reach_the_learner(
 def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}})
 
-    summary = TrainingSummary.from_record(training.folder.summary())
+    summary = Summary.from_record(training.folder.summary())
     assert (summary.updates, summary.version, summary.adapter) == (4, "", "")
     assert summary.figures == summary.before
     assert list((training.folder.path / "learner").iterdir()) == []
@@ -172,7 +173,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
 ) -> None:
     told: list[Any] = []
 
-    class Watcher(TrainingWatcher):
+    class Watching(Observer):
         def phase(self, name: str, update: int) -> None:
             told.append((name, update))
 
@@ -185,7 +186,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
         "call",
         lambda hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
     )
-    importlib.import_module("asyncio").run(training.execute(Watcher()))
+    importlib.import_module("asyncio").run(training.execute(Watching()))
 
     first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
     second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]

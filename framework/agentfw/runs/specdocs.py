@@ -1,7 +1,6 @@
-"""The tables of docs/settings.md, made from the fields of `RunSpec` and `TrainSpec`.
+"""The tables of docs/settings.md, made from the fields of `RunSpec`.
 
-The one rule: what stands between the two markers of docs/settings.md is never written by hand; a test compares it with
-`tables()`.
+The text between the two markers of docs/settings.md is never written by hand; a test compares it with `tables()`.
 
     python -m agentfw.runs.specdocs docs/settings.md
 """
@@ -16,8 +15,16 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ..training.spec import EvaluationSettings, TrainSpec
-from .spec import Choice, CommonSpec, RewardChoice, RunSpec, SamplingSettings
+from .spec import (
+    OF_RUNS,
+    OF_TRAININGS,
+    TRAINING_DEFAULTS,
+    Choice,
+    EvaluationSettings,
+    RewardChoice,
+    RunSpec,
+    SamplingSettings,
+)
 
 __all__ = ["insert", "tables"]
 
@@ -28,6 +35,7 @@ _KINDS: Mapping[Any, str] = {
     int: "a whole number",
     float: "a number",
     str: "text",
+    bool: "true or false",
     Choice: "a component",
     RewardChoice: "a reward",
     SamplingSettings: "a table",
@@ -36,16 +44,18 @@ _KINDS: Mapping[Any, str] = {
 
 
 def tables() -> str:
-    """The keys of a spec, of its tables, and of what else the spec of a training has, as markdown."""
-    parts: list[tuple[str, type[BaseModel]]] = [
-        ("A spec", RunSpec),
-        ("A component", Choice),
-        ("A reward", RewardChoice),
-        ("`[sampling]`", SamplingSettings),
-        ("A training's spec, where it differs", TrainSpec),
-        ("`[evaluation]` of a training", EvaluationSettings),
+    """The keys of a spec and of its tables, as markdown."""
+    keys = RunSpec.model_fields
+    parts: list[tuple[str, Mapping[str, FieldInfo]]] = [
+        ("Every spec", {key: field for key, field in keys.items() if key not in (*OF_RUNS, *OF_TRAININGS)}),
+        ("Only without an optimizer", {key: keys[key] for key in OF_RUNS}),
+        ("Only with an optimizer, in a training", {key: keys[key] for key in OF_TRAININGS}),
+        ("A component", Choice.model_fields),
+        ("A reward", RewardChoice.model_fields),
+        ("`[sampling]`", SamplingSettings.model_fields),
+        ("`[evaluation]` of a training", EvaluationSettings.model_fields),
     ]
-    return "\n\n".join(f"### {title}\n\n{_table(model)}" for title, model in parts)
+    return "\n\n".join(f"### {title}\n\n{_table(fields)}" for title, fields in parts)
 
 
 def insert(page: str) -> str:
@@ -57,17 +67,16 @@ def insert(page: str) -> str:
     return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
 
 
-def _table(model: type[BaseModel]) -> str:
+def _table(fields: Mapping[str, FieldInfo]) -> str:
     rows = [
-        f"| `{name}` | {_kind(field.annotation)} | {_default(field)} | {field.description or ''} |"
-        for name, field in model.model_fields.items()
-        if model is not TrainSpec or repr(field) != repr(CommonSpec.model_fields.get(name))
+        f"| `{name}` | {_kind(field.annotation)} | {_default(name, field)} | {field.description or ''} |"
+        for name, field in fields.items()
     ]
-    return "\n".join(["| key | is | default | meaning |", "| --- | --- | --- | --- |", *rows])
+    return "\n".join(["| key | type | default | meaning |", "| --- | --- | --- | --- |", *rows])
 
 
 def _kind(annotation: object) -> str:
-    """What a value may be, in words."""
+    """The type of a value, in words."""
     if get_origin(annotation) is tuple:
         return f"a list; each is {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
@@ -76,12 +85,20 @@ def _kind(annotation: object) -> str:
     return " or ".join(map(_kind, members)) if members else _KINDS[annotation]
 
 
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
+def _default(name: str, field: FieldInfo) -> str:
+    if field.is_required() or name in ("optimizer", "learner"):
         return "required"
-    value = field.get_default(call_default_factory=True)
+    value = _code(field.get_default(call_default_factory=True))
+    if field is not RunSpec.model_fields.get(name) or name not in TRAINING_DEFAULTS:
+        return value
+    return f"{value}; in a training {_code(TRAINING_DEFAULTS[name])}"
+
+
+def _code(value: object) -> str:
     if value is None or value in ((), {}) or isinstance(value, BaseModel):
         return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 

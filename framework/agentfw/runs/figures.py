@@ -1,6 +1,6 @@
-"""The figures of updates and evaluations: as they are written down, and as trackers are told them.
+"""The figures of updates and evaluations, as they are written down and as trackers are told them.
 
-The one rule: a figure has one name wherever it is shown.
+A figure has the same name wherever it is shown.
 
     >>> flat({"update": 3, "rollouts": {"reward": 0.5}, "learner": {"kl": 0.1}, "seconds": {"play": 2.0}})
     {'reward': 0.5, 'learner/kl': 0.1, 'seconds/play': 2.0}
@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PluginError, StorageError
-from ..runs.summary import columns
+from .summary import columns
 
 __all__ = ["finite", "flat", "means", "size_of", "sync"]
 
 
 def means(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The mean of every figure, without an interval: rollouts of a policy in the making are no result."""
+    """The mean of every figure, without an interval: rollouts of a policy that is being trained are no result."""
     known = {name: [value for value in values if not math.isnan(value)] for name, values in columns(records).items()}
     return {name: math.fsum(values) / len(values) for name, values in known.items()}
 
 
 def flat(line: Mapping[str, Any]) -> dict[str, float]:
-    """A line of updates.jsonl as names with numbers; those of the rollouts have no prefix."""
+    """A line of updates.jsonl as names and numbers; figures of the rollouts have no prefix."""
     return {
         name if part == "rollouts" else f"{part}/{name}": value
         for part, some in line.items()
@@ -37,12 +37,12 @@ def flat(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 def finite(metrics: Mapping[str, float], who: str) -> dict[str, float]:
-    """What a plugin has measured; an error where that is no number, because then its weights are none any more."""
+    """The metrics of a plugin; an error where one isn't finite, because then the weights aren't either."""
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise PluginError(
                 f"{who} has measured {name} as {value}",
-                fix="a step that was too long does that: lower the learning rate, and go on from the update before",
+                fix="the step was too large: lower the learning rate, and resume from the update before",
             )
     return dict(metrics)
 
@@ -53,7 +53,7 @@ def size_of(path: Path) -> int:
 
 
 def sync(path: Path) -> None:
-    """Have a version on disk before anything says that it is there."""
+    """Make sure that a version is on disk before anything says so."""
     for file in _files(path):
         try:
             with file.open("r+b") as handle:

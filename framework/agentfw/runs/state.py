@@ -1,6 +1,6 @@
-"""How far a training is: the last update that counts, and what learner and optimizer need to go on from there.
+"""How far a training is: the last update that counts, and what learner and optimizer need to resume from there.
 
-The one rule: there is one such file, written whole and renamed. Until it says so, an update has not happened.
+There is one such file, written whole and renamed. Until it says so, an update has not happened.
 
     State(update=3, version="lora@3", adapter="learner/00003").write(folder)
     State.read(folder).update    # 3
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PluginError, RunFolderError
-from ..runs.journal import write_whole
+from .journal import write_whole
 
 __all__ = ["State"]
 
@@ -24,7 +24,7 @@ _FILE = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A training after one of its updates; as it is made, after none."""
+    """A run after one of its updates; one that learns nothing stays as it is made."""
 
     update: int = 0
     version: str = ""
@@ -48,12 +48,10 @@ class State:
 
     @classmethod
     def read(cls, folder: Path) -> State:
-        """What is on disk; where there is nothing, a training that has not had an update."""
+        """What is on disk; where there is no file, no update has happened."""
         try:
             return cls(**json.loads((folder / _FILE).read_text("utf-8")))
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError, TypeError) as error:
-            raise RunFolderError(
-                f"{folder / _FILE} can't be understood: {error}", fix="restore it from a copy"
-            ) from None
+            raise RunFolderError(f"{folder / _FILE} can't be read: {error}", fix="restore it from a copy") from None

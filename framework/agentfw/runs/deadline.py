@@ -1,9 +1,8 @@
-"""A policy that has to answer in time: silence becomes an error that names it.
+"""A policy that must answer in time: silence becomes an error that names it.
 
-The one rule: nothing that is asked of a policy is waited for without an end. A server that hangs would otherwise take a
-night's training with it.
+Without it, a server that hangs would take a night's training with it.
 
-    policy = Punctual(policy, "vllm", seconds=600)
+    policy = DeadlinePolicy(policy, "vllm", seconds=600)
 """
 
 from __future__ import annotations
@@ -14,16 +13,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import EndpointError
-from ..policy import Generation, Policy, Request
+from ..policy import Policy
+from ..request import Generation, Request
 from ..timeline import Time
 
-__all__ = ["Punctual"]
+__all__ = ["DeadlinePolicy", "with_deadline"]
 
 Answer = TypeVar("Answer")
 
 
-class Punctual(Policy):
-    """Asks another policy, and waits no longer than so many seconds for each answer."""
+class DeadlinePolicy(Policy):
+    """Asks another policy, and waits for each answer no longer than a number of seconds."""
 
     def __init__(self, policy: Policy, name: str, seconds: float) -> None:
         self.policy, self.name, self.seconds = policy, name, seconds
@@ -35,7 +35,7 @@ class Punctual(Policy):
         await self._within(self.policy.publish(adapter, version), f"taken up {version}")
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        return await self._within(self.policy.logprobs(prompt_ids, token_ids), "said what it thinks of the probe")
+        return await self._within(self.policy.logprobs(prompt_ids, token_ids), "given the logprobs of the probe")
 
     async def rest(self) -> None:
         await self._within(self.policy.rest(), "gone to rest")
@@ -59,5 +59,10 @@ class Punctual(Policy):
                 raise
             raise EndpointError(
                 f'the policy "{self.name}" has not {what} within {self.seconds:g} s',
-                fix="look at its server; a slow one gets more time: --set deadline=SECONDS",
+                fix="check its server, or give it more time: --set deadline=SECONDS",
             ) from error
+
+
+def with_deadline(policy: Policy, name: str, seconds: float | None) -> Policy:
+    """The policy as it is, or with a deadline where there is one."""
+    return policy if seconds is None else DeadlinePolicy(policy, name, seconds)

@@ -1,9 +1,9 @@
-"""Which tasks an update learns from.
+"""Which tasks each update of a training learns from.
 
-The one rule: it follows from the seed and the update's number alone, so a resumed training needs no place to go on
-from.
+It follows from the seed and the number of the update alone, so a resumed training needs no position in the data.
 
-    curriculum(spec, assembly).of(3)
+    curriculum = Curriculum(tasks, size=8, seeds=Seeds(7))
+    curriculum.of(3)
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from collections.abc import Sequence
 
 from ..episode import Task
 from ..errors import UsageError
-from ..runs.assembly import Assembly
 from ..seeds import Seeds
-from .spec import TrainSpec
 
-__all__ = ["Curriculum", "curriculum"]
+__all__ = ["Curriculum"]
 
 
 class Curriculum:
-    """Passes over the tasks, each in a drawn order of its own. What doesn't fill a pass's last update is left out."""
+    """Passes over the tasks, each in a random order of its own. A remainder that fills no update is left out."""
 
     def __init__(self, tasks: Sequence[Task], size: int, seeds: Seeds) -> None:
         if len(tasks) < size:
@@ -32,13 +30,15 @@ class Curriculum:
 
     def of(self, update: int) -> list[Task]:
         """The tasks of an update, from 1."""
-        number, place = divmod(update - 1, len(self.tasks) // self.size)
+        place = (update - 1) % self._updates_of_a_pass
         order = list(self.tasks)
-        self.seeds.random("pass", number).shuffle(order)
+        self.seeds.random("pass", self.pass_of(update)).shuffle(order)
         return sorted(order[place * self.size : (place + 1) * self.size], key=lambda task: task.index)
 
+    def pass_of(self, update: int) -> int:
+        """Which pass over the tasks an update belongs to, from 0."""
+        return (update - 1) // self._updates_of_a_pass
 
-def curriculum(spec: TrainSpec, assembly: Assembly) -> Curriculum:
-    """The tasks of a training."""
-    tasks = assembly.tasks(spec.updates * spec.tasks, "train")
-    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"))
+    @property
+    def _updates_of_a_pass(self) -> int:
+        return len(self.tasks) // self.size
