@@ -224,6 +224,8 @@ class Engagement:
             logprobs=tuple(generation.logprobs),
             version=generation.version,
             finish=generation.finish,
+            temperature=1.0 if generation.temperature is None else generation.temperature,
+            top_p=1.0 if generation.top_p is None else generation.top_p,
             seat=self.seat,
             usage=generation.usage,
         )

@@ -139,10 +139,15 @@ class Turn:
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    """Of the distribution that the tokens were sampled from."""
     version: str = ""
     """Which adapter of the policy made the tokens."""
     finish: str = "stop"
     """stop, length, or interrupted (then only what was out by then is kept)."""
+    temperature: float = 1.0
+    """Temperature that the tokens were sampled at; 0 is the likeliest token each time."""
+    top_p: float = 1.0
+    """Share of the probability that the tokens were sampled from."""
     seat: str = ""
     """Which engagement asked, when engagements nest; empty for the outermost."""
     usage: Usage = field(default_factory=Usage)

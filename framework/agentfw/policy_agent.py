@@ -86,6 +86,11 @@ class PolicyAgent(Agent):
         generation = await self.policy.generate(
             Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
         )
+        # A policy that says nothing else has sampled as it was asked to.
+        if generation.temperature is None:
+            generation.temperature = self.sampling.temperature
+        if generation.top_p is None:
+            generation.top_p = self.sampling.top_p
         self._answered = shown, generation
         calls, failures = generation.calls, []
         if not calls and generation.text:

@@ -110,11 +110,17 @@ class Generation:
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    """Of the distribution that the tokens were sampled from, or empty. At temperature 0, where each token has the
+    probability 1, they are the model's own."""
     pieces: tuple[str, ...] = ()
     """The text of each token: what is out when a generation is interrupted after so many of them."""
     version: str = ""
     finish: str = "stop"
     usage: Usage = field(default_factory=Usage)
+    temperature: float | None = None
+    """Temperature that the tokens were sampled at. None: the request's."""
+    top_p: float | None = None
+    """Share of the probability that the tokens were sampled from. None: the request's."""
 
     @property
     def length(self) -> int:
@@ -136,4 +142,6 @@ class Generation:
             version=self.version,
             finish="interrupted",
             usage=self.usage,
+            temperature=self.temperature,
+            top_p=self.top_p,
         )

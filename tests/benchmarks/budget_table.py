@@ -28,7 +28,7 @@ from agentfw.runs.folder import RunFolder
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec, read_spec
 from agentfw.statistics import Interval, bootstrap, bootstrap_ratio, paired_difference
-from agentfw_plugins.environments.budget import BudgetSettings
+from agentfw_plugins.worlds.budget.environment import BudgetSettings
 
 BASE = "tiny-sums"
 VARIANTS = {"budgeted": ("utility", 1), "correct, short cap": ("correct", 1), "correct, long cap": ("correct", 2)}

@@ -28,8 +28,8 @@ from agentfw.policy_agent import PolicyAgent
 from agentfw.runs.interface_comparison import InterfaceComparison, compare_interfaces
 from agentfw.runs.spec import parse_spec
 from agentfw.statistics import Interval, bootstrap, paired_difference
-from agentfw_plugins.environments.inbox import Inbox
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.worlds.inbox.environment import Inbox
 
 INTERFACES = ("step_loop", "polling:15", "reflex", "event_driven")
 FIGURES = ("utility", "balanced", "missed", "latency", "document")

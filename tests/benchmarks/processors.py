@@ -68,7 +68,7 @@ def imitate(variant: str, folder: Path) -> dict[str, str]:
     return {"OMP_NUM_THREADS": "1", **inherited, "HF_HUB_OFFLINE": "1", **chosen}
 
 
-# -- what a process of its own does --------------------------------------------------------------------------------------
+# -- what a process of its own does ------------------------------------------------------------------------------------
 
 
 def requests(count: int, length: int) -> list[Any]:
@@ -144,7 +144,7 @@ def speed(model: str, precision: str, *, own_kernel: bool) -> float:
     return sum(len(answer.token_ids) for answer in made) / (time.perf_counter() - began)
 
 
-# -- putting it together -------------------------------------------------------------------------------------------------
+# -- putting it together -----------------------------------------------------------------------------------------------
 
 
 def in_a_process(environment: dict[str, str], *arguments: str) -> Any:

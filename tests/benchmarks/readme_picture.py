@@ -18,13 +18,13 @@ from statistics import mean
 from agentfw import Engagement, Episode, EventDriven, Interface, Policy, PolicyAgent, Polling, StepLoop, Task
 from agentfw.report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart
 from agentfw.statistics import bootstrap
-from agentfw_plugins.calendar.environment import CalendarConflicts
-from agentfw_plugins.calendar.policies import LinearPolicy, LinearSettings, RulesPolicy, RulesSettings
-from agentfw_plugins.environments.inbox import Inbox
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.random import RandomPolicy
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.policies.tiny import TinyPolicy
+from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy, LinearSettings, RulesPolicy, RulesSettings
+from agentfw_plugins.worlds.inbox.environment import Inbox
 
 INTERFACES: dict[str, Interface] = {"event driven": EventDriven(), "polling 15": Polling(15), "step loop": StepLoop()}
 DAYS = 100

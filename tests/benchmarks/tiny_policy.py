@@ -33,12 +33,12 @@ from agentfw import Engagement, EventDriven, PolicyAgent, Task
 from agentfw.episode import Episode
 from agentfw.policy import Policy
 from agentfw.statistics import paired_difference
-from agentfw_plugins.calendar.environment import CalendarConflicts, CalendarSettings
-from agentfw_plugins.calendar.learner import fit_prior
-from agentfw_plugins.calendar.scratchpad import NAMES, terms
-from agentfw_plugins.calendar.teacher import ROLES_FILE, TeacherPolicy, TeacherSettings
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.worlds.calendar.choice_model import fit_prior
+from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
+from agentfw_plugins.worlds.calendar.scratchpad import NAMES, terms
+from agentfw_plugins.worlds.calendar.teacher_policy import ROLES_FILE, TeacherPolicy, TeacherSettings
 
 _POINT = 2
 """What one of the choice model's points is in the teacher's weights; of 2 to 6 the best on training users."""

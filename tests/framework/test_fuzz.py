@@ -23,7 +23,7 @@ from agentfw.errors import InterventionRefused
 from agentfw.parsing import parse_calls
 from agentfw.seeds import Seeds
 from agentfw.timeline import Timeline
-from agentfw_plugins.environments.inbox import Inbox
+from agentfw_plugins.worlds.inbox.environment import Inbox
 
 NAMES = ("write", "check_inbox", "open_message", "handle_email", "set_reminder")
 OUTPUTS = [

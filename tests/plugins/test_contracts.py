@@ -32,9 +32,9 @@ NEEDS_MORE = {
 
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
-SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "engagement" / "table.json")}
+SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "policies" / "table.json")}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
-SERVER = Path(__file__).parent / "mcp_servers" / "tools.py"
+SERVER = Path(__file__).parent / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
 

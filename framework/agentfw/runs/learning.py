@@ -70,6 +70,7 @@ class Learning:
             self.learner.open(home)
             if state.update:
                 self.learner.restore(state.learner)
+            self.learner.rest()
         if state.update:
             with blamed(self._optimizer):
                 self.optimizer.restore(state.optimizer)
@@ -88,11 +89,13 @@ class Learning:
                     fix="an advantage is a finite number for a turn of the batch; fix the optimizer",
                 )
             by_episode[advantage.episode].append(advantage)
-        # A group without any advantage would cost as much as one that says something.
-        learned = [group for group in groups if any(each.value for one in group for each in by_episode[one.episode.id])]
+        # The optimizer leaves groups out by giving them no advantages. Advantages of zero matter to a KL penalty.
+        different = any(each.value for some in by_episode.values() for each in some)
+        acts = different or self.optimizer.loss().kl > 0
+        learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewarded = any(scored.reward for group in groups for scored in group)
         # Rewards that lead nowhere, and an optimizer that remembers nothing: later updates can't do better.
-        if self.spec.samples == 1 and rewarded and not learned and not self.optimizer.state():
+        if self.spec.samples == 1 and rewarded and not different and not self.optimizer.state():
             raise UsageError(
                 f"{self._optimizer} has nothing to compare an episode with: samples is 1",
                 fix="set samples to 2 or more, or use parpo, which compares with the user's own history",
@@ -111,7 +114,9 @@ class Learning:
         batch = Batch(episodes, lesson.advantages, self.optimizer.loss(), home)
         await self.policy.rest()
         with self._blamed(f"making update {number}"):
+            self.learner.wake()
             update = self.learner.update(batch)
+            self.learner.rest()
         finite(update.metrics, f'the learner "{self._learner}"')
         if update.version == before or not update.adapter.exists():
             raise PluginError(
@@ -138,7 +143,10 @@ class Learning:
 
     def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
         with self._blamed("asked about the probe"):
-            return self.learner.logprobs(prompt_ids, token_ids, base=base)
+            self.learner.wake()
+            found = self.learner.logprobs(prompt_ids, token_ids, base=base)
+            self.learner.rest()
+            return found
 
     @contextmanager
     def _blamed(self, doing: str) -> Iterator[None]:

@@ -69,7 +69,7 @@ class Loop:
         if self.spec.memories_learn:
             for number in range(1, self.state.update + 1):
                 await learn_again(self.assembly, self.folder.rollouts(number))
-        learning.proof.begin(self.folder.evaluation(0))
+        await learning.proof.begin(self.folder.evaluation(0))
         if self.state.version:
             await learning.publish(Update(self.state.version, self.folder.path / self.state.adapter))
 
@@ -176,7 +176,7 @@ class Loop:
         with self._phase("evaluate", number):
             _, records = await self._play(plan, self.folder.evaluation(number), TurnChecks(spec, self.state.version))
         if self.assembly.learning is not None:
-            self.assembly.learning.proof.begin(records)
+            await self.assembly.learning.proof.begin(records)
         self.observer.evaluated(number, intervals(records.metrics()))
 
     # -- both ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ No update counts before the version that was learned is the one that answers. A 
 or with yesterday's adapter, would train for days without an error.
 
     proof = Proof(policy, 'the policy "vllm"', learner_logprobs)
-    proof.begin(folder.evaluation(0))
+    await proof.begin(folder.evaluation(0))
     figures = await proof.prove()
 """
 
@@ -38,7 +38,7 @@ class Proof:
         self._noise: float | None = None
         """What policy and learner differed by before anything was learned; None where they didn't say."""
 
-    def begin(self, records: Records) -> None:
+    async def begin(self, records: Records) -> None:
         """Take the longest answer of the first evaluation, which every execution of the training finds there."""
         if self.probe is not None:
             return
@@ -49,8 +49,11 @@ class Proof:
         self.probe = Probe(longest.prompt_ids, longest.token_ids[:_LONGEST])
         self._base = self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
         self._trained = self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
-        if longest.logprobs and self._base:
-            self._noise = arithmetic(longest.logprobs[:_LONGEST], self._base)
+        # Asked again: the answer's own logprobs are those of its temperature, which the learner isn't told here.
+        with blamed(f"{self.name}, asked about the probe,"):
+            served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
+        if served and self._base:
+            self._noise = arithmetic(served, self._base)
 
     async def prove(self) -> dict[str, float]:
         """Compare the logprobs of policy and learner; an error names what is wrong."""

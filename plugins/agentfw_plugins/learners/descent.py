@@ -24,7 +24,7 @@ from .lessons import Lesson
 from .losses import Figures, Terms, loss_of, weights
 from .network import Network
 from .settings import TrainableSettings
-from .token_tree import Packed
+from .token_tree import Packed, unique_tokens
 
 __all__ = ["Descent", "peak_memory"]
 
@@ -76,6 +76,10 @@ class Descent:
             "tokens_trained": trained,
             "tokens_masked": sum(len(lesson.tokens.sampled) for lesson in lessons) - trained,
             "tokens_computed": sum(piece.packed.computed for piece in pieces),
+            "tokens_unique": sum(
+                unique_tokens([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)])
+                for minibatch in minibatches
+            ),
             "tokens_plain": sum(len(tokens.prompt) + len(tokens.sampled) - 1 for tokens in taught),
         }
 

@@ -43,7 +43,17 @@ class TrainableSettings(Settings):
     packing: Literal["tree", "plain"] = Field(
         "tree", description="tree computes what turns share once; plain is one turn a row."
     )
-    tokens: int = Field(4096, ge=1, description="How many tokens are computed at once; less takes less memory.")
+    tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Maximum number of tokens computed at once; less takes less memory. "
+        "Default: chosen from what the batch shares and the memory there is.",
+    )
+    offload: bool = Field(
+        False,
+        description="Move weights and optimizer state to the machine's memory while the policy works: "
+        "for when both share one GPU.",
+    )
     checkpointing: bool | None = Field(
         None, description="Compute activations twice instead of keeping them; where not set: on a GPU only."
     )

@@ -26,7 +26,7 @@ from agentfw.episode import Episode
 from agentfw.memory import Memory, Query, Recollection
 from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError
 
-from .graph_errors import told
+from .graph_errors import translated_errors
 
 __all__ = ["SkillGraphMemory", "SkillGraphSettings"]
 
@@ -82,7 +82,7 @@ class SkillGraphMemory(Memory):
 
     def __init__(self, settings: SkillGraphSettings | None = None) -> None:
         self.settings = settings or SkillGraphSettings()
-        with told():
+        with translated_errors():
             self._graph_settings = self.settings.for_graph()
         self._where: str | Path = self.settings.path or ":memory:"
         self._run = ""
@@ -97,12 +97,12 @@ class SkillGraphMemory(Memory):
         text = _kept(query.text, _LONGEST_QUERY)
         if not text.strip() or query.limit < 1:
             return []
-        with told():
+        with translated_errors():
             hits = self.graph.recall(text, user=query.user, k=query.limit)
         return [Recollection(_shown(hit.skill), hit.score, {"skill": hit.skill.id, **asdict(hit.why)}) for hit in hits]
 
     async def learn(self, episode: Episode, reward: float) -> None:
-        with told():
+        with translated_errors():
             self.graph.learn(self._trajectory(episode), reward)
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class SkillGraphMemory(Memory):
     @property
     def graph(self) -> SkillGraph:
         if self._opened is None:
-            with told():
+            with translated_errors():
                 self._opened = SkillGraph.open(
                     self._where,
                     tenant=self.settings.tenant,

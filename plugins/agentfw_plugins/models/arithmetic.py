@@ -23,7 +23,9 @@ __all__ = ["fix_order_of_adding", "quiet_bitsandbytes", "use_one_four_bit_kernel
 
 
 def fix_order_of_adding() -> None:
-    """Ask MKL for one order of adding. MKL reads this at its first use, so a process that has used it before keeps its own.
+    """Ask MKL for one order of adding.
+
+    MKL reads this at its first use, so a process that has used it before keeps its own order.
 
     `MKL_CBWR` in the environment takes precedence.
     """

@@ -94,6 +94,8 @@ class TransformersPolicy(Policy):
             pieces=pieces,
             version=sampled.version,
             finish=sampled.finish,
+            temperature=job.temperature,
+            top_p=job.top_p,
         )
 
     async def publish(self, adapter: Path, version: str) -> None:

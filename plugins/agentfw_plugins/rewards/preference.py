@@ -23,7 +23,7 @@ from agentfw.episode import Call, Episode
 from agentfw.scores import RewardModel, Score
 from agentfw_rewardmodels import PreferenceModel, PreferenceScore, UnknownUserError
 
-from .library_errors import told
+from .library_errors import translated_errors
 
 __all__ = ["Preference", "PreferenceSettings"]
 
@@ -52,7 +52,7 @@ class Preference(RewardModel):
 
     def __init__(self, settings: PreferenceSettings) -> None:
         self.settings = settings
-        with told():
+        with translated_errors():
             self.model = PreferenceModel.load(settings.model)
             try:
                 # A model that can't read texts here, for want of its encoder, is told before anything is played.
@@ -81,7 +81,7 @@ class Preference(RewardModel):
 
     def _thought(self, episode: Episode) -> list[PreferenceScore]:
         texts = list(self._texts(episode))
-        with told():
+        with translated_errors():
             try:
                 return self.model.score_many([(episode.task.user, text) for text in texts])
             except UnknownUserError:

@@ -34,7 +34,7 @@ from agentfw.scores import RewardModel, Score, Track
 from agentfw_rewardmodels.rubric import LONGEST, JudgeRefused, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
 
-from .library_errors import told
+from .library_errors import translated_errors
 
 __all__ = ["Rubric", "RubricSettings"]
 
@@ -81,7 +81,7 @@ class Rubric(RewardModel):
     @property
     def judge(self) -> RubricJudge:
         if self._made is None:
-            with told():
+            with translated_errors():
                 self._made = RubricJudge(
                     self._ask,
                     name=self._name(),

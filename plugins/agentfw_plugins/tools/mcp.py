@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as Listed
 
-__all__ = ["MCPToolbox"]
+__all__ = ["MCPSettings", "MCPToolbox"]
 
 
 class MCPToolbox(Toolbox):

@@ -24,6 +24,8 @@ from urllib.parse import urlsplit
 
 from agentfw.errors import AgentfwError, MissingExtraError
 
+from .mcp_settings import MCPSettings
+
 if TYPE_CHECKING:
     import httpx2
     from anyio import CancelScope
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from mcp.client import Transport
     from mcp.client._transport import TransportStreams
     from mcp.types import CallToolResult, Tool
-
-    from .mcp_settings import MCPSettings
 
 __all__ = ["Link", "Lost"]
 

@@ -1,4 +1,4 @@
-"""The settings of an MCP server: a program to start, or a URL."""
+"""Settings of the tools of an MCP server: how it is started or reached, and which of its tools are offered."""
 
 from __future__ import annotations
 

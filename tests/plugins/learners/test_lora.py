@@ -21,7 +21,7 @@ from agentfw_plugins.learners.settings import LoraSettings
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners import model_learner  # noqa: E402
+from agentfw_plugins.learners import checkpoint, model_learner  # noqa: E402
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
@@ -42,7 +42,10 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("changes", [{}, {"weights": "all", "learning_rate": 1e-3}, {"optimizer": "adamw_8bit"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"weights": "all", "learning_rate": 1e-3}, {"optimizer": "adamw_8bit"}, {"precision": "bf16"}],
+)
 def test_what_was_better_than_expected_becomes_likelier(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, changes: dict[str, Any]
 ) -> None:
@@ -57,6 +60,49 @@ def test_what_was_better_than_expected_becomes_likelier(
     assert after[1] < before[1] - 0.1
     base = [sum(learner.logprobs(PROMPT, answer, base=True)) for answer in (GOOD, BAD)]
     assert base == pytest.approx(before, abs=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"weights": "all"}, {"checkpointing": True}])
+def test_nothing_is_left_on_a_device_that_is_moved_away_from(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, changes: dict[str, Any]
+) -> None:
+    """As a rest moves everything off a GPU; here to a device without memory, which every machine has."""
+    learner = learner_of(**changes)
+    learner.update(make_batch(*PAIR, loss=Loss(kl=0.01)))
+    descent = learner._opened()
+
+    descent.network.move("meta")
+
+    tensors = [*descent.network._model.parameters(), *descent.network._model.buffers()]
+    if changes.get("weights") == "all":  # the frozen copy that kl is measured from
+        tensors += descent.network._reference.parameters()
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert all(parameter.grad is None for parameter in descent.network.parameters())
+
+
+def test_an_optimizer_s_state_goes_where_its_parameters_are() -> None:
+    """But for AdamW's count of steps, which it keeps on the CPU."""
+    parameter = torch.nn.Parameter(torch.zeros(3, device="meta"))
+    optimizer = torch.optim.AdamW([parameter])
+    optimizer.state[parameter] = {"step": torch.tensor(1.0), "exp_avg": torch.zeros(3), "exp_avg_sq": torch.zeros(3)}
+
+    checkpoint.place_optimizer(optimizer)
+
+    placed = {key: value.device.type for key, value in optimizer.state[parameter].items()}
+    assert placed == {"step": "cpu", "exp_avg": "meta", "exp_avg_sq": "meta"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_rest_gives_the_gpu_s_memory_back(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+    learner = learner_of(offload=True, device="cuda")
+    learner.update(make_batch(*PAIR))
+    said = list(learner.logprobs(PROMPT, GOOD))
+
+    learner.rest()
+
+    assert torch.cuda.memory_allocated() < 1 << 20
+    assert list(learner.logprobs(PROMPT, GOOD)) == pytest.approx(said, abs=1e-3)
+    learner.update(make_batch(*PAIR))
 
 
 def test_an_adapter_is_one_that_peft_loads(

@@ -1,0 +1,124 @@
+"""What `tiny` is taught: years of training users as the teacher keeps them, and the tokenizer made from these.
+
+The one rule: lessons are whole turns of real episodes, prompt and answer as a run shows and records them; nobody but
+training users is in them.
+
+    lessons = play("train", 1000, processes=2)     # each: (messages, answer)
+
+In three years of five somebody meddles with the hub: now and then weights are changed, or all drawn anew. A model that
+has only seen the teacher's own hubs knows few of the numbers that its own mistakes would put there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from small_model_training import Lesson
+
+from agentfw import Engagement, EventDriven, PolicyAgent, Task
+from agentfw.memory import Query, Recollection
+from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
+from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights
+from agentfw_plugins.worlds.calendar.teacher_policy import TeacherPolicy, TeacherSettings
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["make_tokenizer", "play"]
+
+_CALLS = (
+    '<tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["',
+    '<tool_call>{"name": "decide", "arguments": {"accept": "',
+    '", "ranking": ["',
+    '"], "reason": "',
+    '"}}</tool_call>',
+    '"]}}</tool_call>',
+    '", "',
+)
+"""What stands around the words of every call: one token each, so that an answer is short."""
+_PIECES = r" ?[a-z]+=[A-Za-z0-9,:+.-]+| ?[+-]?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]+|\s"
+"""Tags, numbers, words, signs: no token spans two of them."""
+
+
+def play(split: str, years: int, processes: int, attention: float = 1.0) -> Iterator[list[Lesson]]:
+    """The teacher's years, in order: all users of the split once, then each of them a second year, and so on."""
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(partial(_year, split, attention), range(years), chunksize=2)
+
+
+def _year(split: str, attention: float, index: int) -> list[Lesson]:
+    environment = CalendarConflicts()
+    users = environment.settings.dataset().users(split)
+    task = Task(index, seed=index, user=users[index % len(users)], split=split)
+    settings = StrategyHubSettings(show=True)
+    memory = _MeddledHub(settings, index) if index % 5 < 3 else StrategyHubMemory(settings)
+    teacher = TeacherPolicy(TeacherSettings(attention=attention))
+    agent = PolicyAgent(teacher, memories=[memory], window=2, recall=memory.settings.capacity)
+    episode = asyncio.run(Engagement(environment, agent, EventDriven()).run(task))
+    return [([episode.messages[place] for place in turn.shown], turn.text) for turn in episode.turns]
+
+
+class _MeddledHub(StrategyHubMemory):
+    """A hub that somebody meddles with, before one turn in five."""
+
+    def __init__(self, settings: StrategyHubSettings, seed: int) -> None:
+        super().__init__(settings)
+        self._draw = random.Random(f"meddled hub {seed}")
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        hub, draw = self.hub(query.task), self._draw
+        if hub.list() and draw.random() < 0.2:
+            weights = read_weights(hub.list())
+            if draw.random() < 0.6:
+                for name in draw.sample(NAMES, draw.randint(1, 6)):
+                    weights[name] += draw.randint(-9, 9)
+            else:
+                spread = draw.choice((4, 8, 14))
+                weights = {name: round(draw.gauss(0, spread)) for name in NAMES}
+            hub.update(write_weights({name: max(-40, min(40, weight)) for name, weight in weights.items()}))
+        return await super().recall(query)
+
+
+def make_tokenizer(lessons: Sequence[Lesson], controls: Sequence[str], size: int = 3072) -> Tokenizer:
+    """Byte-level BPE: nothing is unknown to it. Numbers up to 99 and what principles are called are one token each."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_PIECES), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=3,
+        special_tokens=list(controls),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_corpus(lessons), trainer)
+    whole = [*_CALLS, *(f" {label}" for label in LABELS.values())]
+    # With its comma a principle is one token too: whether another term comes, and which, is then one question.
+    whole += [f", {label}" for label in LABELS.values()]
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in whole])
+    return tokenizer
+
+
+def _corpus(lessons: Sequence[Lesson]) -> Iterator[str]:
+    numbers = " ".join(f"{number:+d} {number}" for number in range(-99, 100))
+    yield from [f" {numbers}"] * 400
+    for messages, answer in lessons:
+        text = f"{messages[-1].content}\n{answer}"
+        for call in _CALLS:
+            text = text.replace(call, "\n")
+        for label in LABELS.values():
+            text = text.replace(f" {label}", " ")
+        yield text

@@ -1,0 +1,65 @@
+"""Training a table: batches of episodes, played with less and less chance, each learned from before the next.
+
+The one rule: one seed gives one table. Episodes come from the split `train`; which settings are good is looked up on
+`validation`; `test` is for what is told.
+
+    table = train(Deliberation, [Intervention("think", {"mode": mode}) for mode in range(1, 6)], episodes=20_000)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+from agentfw.engagement import Engagement
+from agentfw.environment import Environment
+from agentfw.episode import Episode, Task
+from agentfw.interfaces import Interface
+from agentfw.policy import Policy
+from agentfw.policy_agent import PolicyAgent
+
+from ..policies.qtable import QTablePolicy
+from ..policies.value_table import Choice, Table, learn
+from .tabular import TabularSettings
+
+__all__ = ["play", "train"]
+
+_BATCHES = 100
+_FIRST, _LAST = 1.0, 0.05
+"""How often a choice is drawn at random in the first and in the last batch; in a straight line between."""
+_HELD = 50
+"""So many episodes are held at a time: thousands of them would be more than Python's garbage collector likes."""
+
+
+def train(make: Callable[[], Environment], choices: Sequence[Choice], *, episodes: int, seed: int = 42) -> Table:
+    """A table for the worlds that `make` gives."""
+    settings, table = TabularSettings(), Table(choices)
+    tasks = make().tasks(episodes, seed, "train")
+    size = max(1, -(-len(tasks) // _BATCHES))
+    for first in range(0, len(tasks), size):
+        explore = _FIRST + (_LAST - _FIRST) * first / len(tasks)
+        played = list(play(make, QTablePolicy.of(table, explore), tasks[first : first + size]))
+        learn(table, played, discount=settings.discount, decay=settings.decay)
+    return table
+
+
+def play(
+    make: Callable[[], Environment], policy: Policy, tasks: Sequence[Task], interface: Interface | None = None
+) -> Iterator[Episode]:
+    """The episodes of some tasks, one after the other; whoever looks at them one by one holds few of them."""
+    for first in range(0, len(tasks), _HELD):
+        played: list[Episode] = []
+        # Nothing is returned by it: Python 3.11 makes a text of whatever asyncio.run returns, however large.
+        asyncio.run(_play(make, policy, tasks[first : first + _HELD], interface, played))
+        yield from played
+
+
+async def _play(
+    make: Callable[[], Environment],
+    policy: Policy,
+    tasks: Sequence[Task],
+    interface: Interface | None,
+    played: list[Episode],
+) -> None:
+    # A table and a rule read the last moment only; a longer conversation would be made for nobody.
+    played += [await Engagement(make(), PolicyAgent(policy, window=1), interface).run(task) for task in tasks]

@@ -1,0 +1,376 @@
+"""`agentfw memory`: read, edit, move and clean up a skill graph, without a run.
+
+A command that only reads never creates a store or a tenant: a path or a name that doesn't exist is an error, most
+likely a typing mistake. `add`, `learn`, `import` and `serve` create what is missing.
+
+    agentfw memory add --owner ana --tool calendar "Offer the earliest slot first"
+    agentfw memory recall --user ana "which slot do I offer?"
+    agentfw memory stats --store runs/2026-11-21-inbox-7f3a/skills.db
+
+This module is imported for `agentfw memory --help`, so each command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agentfw.errors import UsageError
+from agentfw.out import Out
+
+from ..command_options import json_option, one_line
+
+if TYPE_CHECKING:
+    from agentfw_memory import SkillGraph
+
+__all__ = ["memory"]
+
+_LISTED = 10
+"""Maximum number of tenants that an error names."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_store = click.option(
+    "--store",
+    default="skills.db",
+    show_default=True,
+    metavar="PATH|URL",
+    help="Store of the graph: a file or a postgresql:// address.",
+)
+_tenant = click.option("--tenant", default="agentfw", show_default=True, help="Tenant whose graph is used.")
+_embedder = click.option(
+    "--embedder",
+    default="",
+    help="Embedding model of a new graph. Default: the one that the graph was created with, or the best installed.",
+)
+
+
+def _on_a_store(command: Command) -> Command:
+    return _store(_tenant(json_option(command)))
+
+
+@click.group()
+def memory() -> None:
+    """Read, edit, move and clean up a skill graph."""
+
+
+@memory.command()
+@_on_a_store
+def stats(store: str, tenant: str, out: Out) -> None:
+    """Show counts and the embedding model."""
+    with _opened(store, tenant) as graph:
+        found = graph.stats()
+    if out.json:
+        out.data(asdict(found))
+        return
+    skills, shared = found.nodes.get("skill", 0), found.shared
+    rows = [
+        [
+            "skills",
+            f"{skills:,}",
+            f"{shared:,} shared, {skills - shared:,} private; {found.past_versions:,} past versions",
+        ],
+        *(
+            [f"{kind}s" if kind[-1] != "y" else f"{kind[:-1]}ies", f"{count:,}", ""]
+            for kind, count in sorted(found.nodes.items())
+            if kind != "skill"
+        ),
+        *([kind, f"{count:,}", "edges"] for kind, count in sorted(found.edges.items())),
+        ["communities", " ".join(f"{count:,}" for count in found.communities) or "none yet", "from the widest level"],
+        ["on disk", f"{found.bytes_on_disk / 1e6:,.1f} MB", f"tenant {found.tenant}"],
+        ["embedder", found.embedder or "none", f"version {found.embedder_version}, {found.dimensions} dimensions"],
+    ]
+    out.table(["what", "how much", ""], rows, right=(1,))
+
+
+@memory.command()
+@click.argument("query")
+@click.option("--user", required=True, help="User to recall for. Only skills visible to this user are searched.")
+@click.option(
+    "-k", "count", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
+)
+@_on_a_store
+def recall(query: str, user: str, count: int, store: str, tenant: str, out: Out) -> None:
+    """Search for skills that match a query and a user."""
+    with _opened(store, tenant) as graph:
+        hits = graph.recall(query, user=user, k=count)
+    if out.json:
+        out.data([asdict(hit) for hit in hits])
+        return
+    if not hits:
+        out.note(f"no skill visible to {user} matches")
+    for hit in hits:
+        out.line(f"{hit.score:6.3f}  {out.style(hit.skill.id, 'bold')}  {one_line(hit.skill.text)}")
+        about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
+        about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
+        about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
+        about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
+        out.line(out.style(f"        {'; '.join(about)}\n        {hit.why}", "dim"))
+
+
+@memory.command()
+@click.argument("text")
+@click.option("--owner", required=True, help="User who owns the skill.")
+@click.option("--tool", "tools", multiple=True, help="Tool that the skill needs. Can be repeated.")
+@click.option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for. Can be repeated.")
+@click.option("--shared", is_flag=True, help="Make the skill visible to everybody in the tenant.")
+@_embedder
+@_on_a_store
+def add(
+    text: str,
+    owner: str,
+    tools: tuple[str, ...],
+    scenarios: tuple[str, ...],
+    shared: bool,
+    embedder: str,
+    store: str,
+    tenant: str,
+    out: Out,
+) -> None:
+    """Add a skill. Adding the same text for the same owner again changes nothing."""
+    with _opened(store, tenant, make=True, embedder=embedder) as graph:
+        skill = graph.add_skill(
+            owner=owner, text=text, tools=tools, scenarios=scenarios, visibility="shared" if shared else "private"
+        )
+    if out.json:
+        out.data(asdict(skill))
+    else:
+        out.line(f"{skill.id}  {one_line(skill.text)}")
+
+
+@memory.command()
+@click.argument("trajectories", type=click.File(encoding="utf-8"))
+@_embedder
+@_on_a_store
+def learn(trajectories: Any, embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Learn from trajectories with a reward.
+
+    TRAJECTORIES is a file (- for stdin) with one JSON object per line:
+
+    {"id": "t1", "user": "ana", "query": "move my meeting", "scenarios": ["rescheduling"], "steps": [{"action":
+    "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers the earliest slot.", "reward": 0.9}
+    """
+    answers = []
+    with _opened(store, tenant, make=True, embedder=embedder) as graph:
+        for place, (trajectory, reward) in enumerate(_trajectories(trajectories), start=1):
+            try:
+                answers.append(graph.learn(trajectory, reward))
+            except ValueError as error:
+                fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
+                raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
+    if out.json:
+        out.data([asdict(answer) for answer in answers])
+        return
+    rows = [
+        [
+            one.trajectory,
+            "known already" if one.known_already else " ".join(f"+{skill}" for skill in one.added) or "nothing new",
+            " ".join(one.merged),
+            " ".join(one.retired),
+            f"{len(one.complements)} complements, {len(one.conflicts)} conflicts",
+        ]
+        for one in answers
+    ]
+    out.table(["trajectory", "learned", "merged into", "retired", "edges"], rows)
+
+
+@memory.command()
+@click.argument("user")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@_on_a_store
+def forget(user: str, yes: bool, store: str, tenant: str, out: Out) -> None:
+    """Delete all data of a user, including history and files.
+
+    This cannot be undone.
+    """
+    with _opened(store, tenant) as graph:
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError(
+                    "forgetting can't be undone, and there is no terminal to confirm it on",
+                    fix=f"agentfw memory forget {user} --yes",
+                )
+            click.confirm(f"Forget {user} in {store}, tenant {tenant}? This cannot be undone.", abort=True, err=True)
+        receipt = asdict(graph.forget(user))
+    if not any(count for name, count in receipt.items() if name not in ("user", "index_files")):
+        out.note(f"no data of {user} was found; is the name right?")
+    if out.json:
+        out.data(receipt)
+        return
+    rows = [[name, f"{count:,}"] for name, count in receipt.items() if name != "user"]
+    out.table(["forgotten", "rows"], rows, right=(1,))
+
+
+@memory.command("export")
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+@_on_a_store
+def export_(path: Path, store: str, tenant: str, out: Out) -> None:
+    """Export all rows, history and vectors included, as JSON lines."""
+    with _opened(store, tenant) as graph, _writing(path):
+        rows = graph.export_jsonl(path)
+    _wrote(path, rows, "rows", out)
+
+
+@memory.command("import")
+@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_on_a_store
+def import_(path: Path, store: str, tenant: str, out: Out) -> None:
+    """Import an export into an empty tenant."""
+    # The tenant must use the export's embedder, and a new tenant records its embedder at once.
+    with _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
+        rows = graph.import_jsonl(path)
+    if out.json:
+        out.data({"path": str(path), "rows": rows})
+    else:
+        out.line(f"{rows:,} rows imported into {store}, tenant {tenant}")
+
+
+@memory.command()
+@click.option("--embedder", required=True, help="New embedding model, such as wordllama or hash:256.")
+@_on_a_store
+def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Recompute all vectors with another embedding model.
+
+    Run the same command again to resume after an interruption.
+    """
+    from agentfw_memory import SkillGraph
+
+    from .graph_errors import translated_errors
+
+    _must_exist(store, tenant)
+    with translated_errors():
+        made = SkillGraph.reembed(
+            store, tenant=tenant, embedder=embedder, progress=lambda done: out.progress(f"{done:,} vectors")
+        )
+    out.progress("")
+    if out.json:
+        out.data({"embedder": embedder, "vectors": made})
+    else:
+        out.line(f"{made:,} vectors made by {embedder}")
+
+
+@memory.command()
+@click.option(
+    "--out",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="skills.html",
+    show_default=True,
+    help="Output file.",
+)
+@_on_a_store
+def view(page: Path, store: str, tenant: str, out: Out) -> None:
+    """Draw the whole graph, private skills included, as one HTML page that opens offline."""
+    from agentfw_memory.graph.html_page import graph_page
+
+    with _opened(store, tenant) as graph, _writing(page):
+        graph.prepare()  # finds the communities, which the page colours
+        picture = graph.to_networkx()
+        page.write_text(graph_page(picture, title=tenant, seed=graph.settings.seed), "utf-8")
+    _wrote(page, picture.number_of_nodes(), "nodes", out)
+
+
+@memory.command()
+@click.option("--http", "port", type=click.IntRange(1, 65535), help="Serve HTTP on this port of 127.0.0.1.")
+@_embedder
+@_store
+@_tenant
+def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
+    """Serve the graph to agents as an MCP server, over stdin and stdout or over HTTP.
+
+    HTTP requests need a token: the value of AGENTFW_MEMORY_TOKEN, or a generated one, which is printed to stderr.
+    """
+    from agentfw_memory.graph.mcp_server import HOST, serve_http, serve_stdio
+
+    out = Out()
+    with _opened(store, tenant, make=True, embedder=embedder) as graph:
+        if port is None:
+            serve_stdio(graph)
+            return
+        token = os.environ.get("AGENTFW_MEMORY_TOKEN", "")
+        if not token:
+            token = secrets.token_urlsafe(24)
+            out.note(f"token: {token}")
+        out.note(f"serving http://{HOST}:{port}/mcp")
+        serve_http(graph, port=port, token=token)
+
+
+@contextmanager
+def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") -> Iterator[SkillGraph]:
+    from agentfw_memory import SkillGraph
+
+    from .graph_errors import translated_errors
+
+    if not make:
+        _must_exist(store, tenant)
+    with translated_errors(), SkillGraph.open(store, tenant=tenant, embedder=embedder) as graph:
+        yield graph
+
+
+def _must_exist(store: str, tenant: str) -> None:
+    from agentfw_memory import SkillGraph
+
+    from .graph_errors import translated_errors
+
+    server = store.startswith("postgresql://")
+    if not server and not Path(store).is_file():
+        raise UsageError(
+            f"there is no store {store}", fix="pass --store PATH; the store of a run is skills.db in the run's folder"
+        )
+    with translated_errors():
+        known = SkillGraph.tenants(store)
+    if tenant in known:
+        return
+    near = get_close_matches(tenant, known, n=1)
+    listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
+    fix = f"pass --tenant {near[0]}; " if near else ""
+    fix += f"its tenants are {listed}" if known else "it has no tenants yet; `agentfw memory add` creates one"
+    raise UsageError(f'there is no tenant "{tenant}" in {"the server" if server else store}', fix=fix)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}", fix="choose another path") from error
+
+
+def _embedder_of(path: Path) -> str:
+    """The embedder that an export names in its second line. A file that isn't an export is refused when it is read."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        file.readline()
+        try:
+            return str(json.loads(file.readline())["embedder"][0])
+        except (ValueError, KeyError, TypeError, IndexError):
+            return ""
+
+
+def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
+    for number, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            reward = record.pop("reward")
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            wrong = "has no reward" if isinstance(error, KeyError) else f"is no trajectory ({error})"
+            raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error
+        yield record, reward
+
+
+def _wrote(path: Path, count: int, what: str, out: Out) -> None:
+    if out.json:
+        out.data({"path": str(path), what: count})
+    else:
+        out.line(f"{count:,} {what} written to {path}")

@@ -1,0 +1,58 @@
+"""Registers the policies that serve any world."""
+
+from __future__ import annotations
+
+from agentfw import Component
+
+from ..registration import Registration
+
+REGISTRATION = Registration(
+    policies=[
+        Component(
+            "scripted",
+            "agentfw_plugins.policies.scripted:ScriptedPolicy",
+            "Follows a rule or a list of replies; no model",
+            settings="agentfw_plugins.policies.scripted:ScriptedSettings",
+        ),
+        Component(
+            "random",
+            "agentfw_plugins.policies.random:RandomPolicy",
+            "Draws a valid action at random",
+            settings="agentfw_plugins.policies.random:RandomSettings",
+        ),
+        Component(
+            "qtable",
+            "agentfw_plugins.policies.qtable:QTablePolicy",
+            "Follows a table of the value of each choice in each state",
+            settings="agentfw_plugins.policies.qtable:QTableSettings",
+        ),
+        Component(
+            "tiny",
+            "agentfw_plugins.policies.tiny:TinyPolicy",
+            "The small language model that ships with agentfw, for calendars",
+            settings="agentfw_plugins.policies.tiny:TinySettings",
+        ),
+        Component(
+            "openai",
+            "agentfw_plugins.policies.openai:OpenAIPolicy",
+            "Any OpenAI-compatible chat completions server, such as vLLM",
+            settings="agentfw_plugins.policies.openai:OpenAISettings",
+        ),
+        Component(
+            "transformers",
+            "agentfw_plugins.policies.transformers:TransformersPolicy",
+            "A language model in this process, on the CPU or a GPU; can be trained",
+            settings="agentfw_plugins.policies.transformers:TransformersSettings",
+            extra="train",
+            needs=("torch", "transformers", "peft"),
+        ),
+        Component(
+            "vllm",
+            "agentfw_plugins.policies.vllm:VLLMPolicy",
+            "A language model in vLLM, started here or elsewhere; can be trained",
+            settings="agentfw_plugins.policies.vllm:VLLMSettings",
+            extra="train",
+            needs=("transformers",),
+        ),
+    ],
+)

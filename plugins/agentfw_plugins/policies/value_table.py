@@ -1,0 +1,161 @@
+"""A table of what each choice is worth in each state, and how it learns from the records of episodes.
+
+The one rule: a state is whatever short text the world puts into an observation as `state`; a choice is one call, or
+nothing. So a table fits every environment that tells its state, and knows nothing of any.
+
+    table = Table([None, Intervention("respond")])
+    learn(table, episodes, discount=0.99)
+    table.best("observe 2/8, margin 3")
+
+Q-learning on the continuous clock (an SMDP): what is paid between two choices is discounted by when it was paid, and
+the next state's best value by when that choice was due. The rate of a value falls with how often it was visited.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentfw.episode import Episode, Intervention, Turn
+from agentfw.errors import SettingsError
+from agentfw.runs.journal import write_whole
+from agentfw.timeline import Time
+
+__all__ = ["Choice", "Table", "learn"]
+
+Choice = Intervention | None
+"""A call, or None: to do nothing."""
+
+
+class Table:
+    """Values and visits of each choice, by state."""
+
+    def __init__(self, choices: Sequence[Choice] = ()) -> None:
+        self.choices: list[Choice] = list(choices)
+        self.values: dict[str, list[float]] = {}
+        self.visits: dict[str, list[int]] = {}
+
+    def best(self, state: str) -> int:
+        """The place of the choice that is worth most; of equal ones, and in a state never seen, the first."""
+        values = self.values.get(state)
+        return max(range(len(values)), key=values.__getitem__) if values else 0
+
+    def worth(self, state: str) -> float:
+        values = self.values.get(state)
+        return max(values) if values else 0.0
+
+    def row(self, state: str) -> tuple[list[float], list[int]]:
+        """The values and visits of a state, to be changed."""
+        values, visits = self.values.setdefault(state, []), self.visits.setdefault(state, [])
+        missing = len(self.choices) - len(values)
+        values += [0.0] * missing
+        visits += [0] * missing
+        return values, visits
+
+    def place(self, choice: Choice) -> int:
+        """Where a choice stands; one that is new is put at the end."""
+        for number, known in enumerate(self.choices):
+            if _key(known) == _key(choice):
+                return number
+        self.choices.append(choice)
+        return len(self.choices) - 1
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "choices": [_key(choice) for choice in self.choices],
+            "states": {
+                state: {"values": [round(value, 6) for value in self.values[state]], "visits": self.visits[state]}
+                for state in sorted(self.values)
+            },
+        }
+
+    @classmethod
+    def from_record(cls, record: Any) -> Table:
+        """A table from plain values; a ValueError, KeyError or TypeError where they are none."""
+        table = cls([None if key is None else Intervention(str(key[0]), dict(key[1])) for key in record["choices"]])
+        for state, row in record["states"].items():
+            table.values[state] = [float(value) for value in row["values"]]
+            table.visits[state] = [int(count) for count in row["visits"]]
+            if not len(table.values[state]) == len(table.visits[state]) <= len(table.choices):
+                raise ValueError(f'the state "{state}" has {len(table.values[state])} values')
+        return table
+
+    def save(self, path: Path) -> None:
+        write_whole(path, json.dumps(self.to_record(), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Table:
+        fix = "pass a table that the learner `tabular` or Table.save wrote"
+        try:
+            return cls.from_record(json.loads(path.read_text("utf-8")))
+        except OSError as error:
+            raise SettingsError(f"can't read the table {path}: {error.strerror}", fix=fix) from None
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise SettingsError(f"{path} is no table of values: {error!r}", fix=fix) from None
+
+
+def _key(choice: Choice) -> list[Any] | None:
+    return None if choice is None else [choice.name, dict(choice.arguments)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One choice in an episode, and what was paid from then until the next one."""
+
+    state: str
+    choice: Choice
+    paid: float
+    lasted: Time
+    following: str | None
+    """The state of the next choice; None where there is none."""
+
+
+def learn(table: Table, episodes: Sequence[Episode], *, discount: float, decay: float) -> int:
+    """Learn from episodes, in order; how many choices there were to learn from.
+
+    A choice that was visited n times before moves by the (n + 1) ** -decay-th part of what it was off by.
+    """
+    count = 0
+    for episode in episodes:
+        # From the end: what comes of a choice is known before the choice is valued.
+        for step in reversed(list(_steps(episode, discount))):
+            place = table.place(step.choice)
+            values, visits = table.row(step.state)
+            target = step.paid
+            if step.following is not None:
+                target += discount**step.lasted * table.worth(step.following)
+            visits[place] += 1
+            values[place] += (target - values[place]) * visits[place] ** -decay
+            count += 1
+    return count
+
+
+def _steps(episode: Episode, discount: float) -> Iterator[_Step]:
+    turns = iter(turn for turn in episode.turns if not turn.seat)
+    state, choice, since, paid = None, None, 0.0, 0.0
+    for event in episode.events:
+        if event.kind == "seen" and not event.seat:
+            turn = next(turns, None)
+            shown = _shown(episode, event.data["events"])
+            if turn is None or shown is None:
+                continue
+            if state is not None:
+                yield _Step(state, choice, paid, event.time - since, shown)
+            state, choice, since, paid = shown, _choice(turn), event.time, 0.0
+        elif event.kind == "utility" and state is not None:
+            paid += discount ** (event.time - since) * float(event.data["value"])
+    if state is not None:
+        yield _Step(state, choice, paid, 0, None)
+
+
+def _shown(episode: Episode, seen: Sequence[int]) -> str | None:
+    """The last state among the observations that were seen together."""
+    told = [episode.events[index].data["state"] for index in seen if "state" in episode.events[index].data]
+    return str(told[-1]) if told else None
+
+
+def _choice(turn: Turn) -> Choice:
+    return Intervention(turn.calls[0].name, turn.calls[0].arguments) if turn.calls else None

@@ -1,0 +1,36 @@
+"""Registers the reward models that serve any world."""
+
+from __future__ import annotations
+
+from agentfw import Component
+
+from ..registration import Registration
+
+REGISTRATION = Registration(
+    rewards=[
+        Component(
+            "utility",
+            "agentfw_plugins.rewards.utility:Utility",
+            "What the environment itself paid",
+        ),
+        Component(
+            "format",
+            "agentfw_plugins.rewards.format:Format",
+            "Whether each answer could be parsed and carried out",
+        ),
+        Component(
+            "rubric",
+            "agentfw_plugins.rewards.rubric:Rubric",
+            "Any policy as a judge that compares samples of one task, by rules in words",
+            settings="agentfw_plugins.rewards.rubric:RubricSettings",
+        ),
+        Component(
+            "preference",
+            "agentfw_plugins.rewards.preference:Preference",
+            "What this user likes, by a fitted preference model",
+            settings="agentfw_plugins.rewards.preference:PreferenceSettings",
+            extra="rewardmodels",
+            needs=("safetensors",),
+        ),
+    ],
+)

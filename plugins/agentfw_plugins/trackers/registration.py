@@ -1,0 +1,36 @@
+"""Registers the trackers."""
+
+from __future__ import annotations
+
+from agentfw import Component
+
+from ..registration import Registration
+
+REGISTRATION = Registration(
+    trackers=[
+        Component(
+            "tensorboard",
+            "agentfw_plugins.trackers.tensorboard:TensorBoardTracker",
+            "Writes event files for TensorBoard",
+            settings="agentfw_plugins.trackers.tensorboard:TensorBoardSettings",
+            extra="track",
+            needs=("tensorboard",),
+        ),
+        Component(
+            "mlflow",
+            "agentfw_plugins.trackers.mlflow:MLflowTracker",
+            "Logs settings and metrics to MLflow, in a local store or on a server",
+            settings="agentfw_plugins.trackers.mlflow:MLflowSettings",
+            extra="track",
+            needs=("mlflow", "sqlalchemy", "alembic"),
+        ),
+        Component(
+            "wandb",
+            "agentfw_plugins.trackers.wandb:WandbTracker",
+            "Logs settings and metrics to Weights & Biases, offline by default",
+            settings="agentfw_plugins.trackers.wandb:WandbSettings",
+            extra="track",
+            needs=("wandb",),
+        ),
+    ],
+)

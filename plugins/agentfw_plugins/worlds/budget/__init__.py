@@ -1,0 +1,1 @@
+"""Problems to solve within a budget of tokens."""

@@ -1,0 +1,152 @@
+"""Problems with a budget of tokens: to be right is not enough, one has to be right in time.
+
+The one rule: generating takes time. An answer arrives when its last token has been generated, and that moment says
+whether it is within the budget. One that comes later is judged all the same.
+
+    agentfw run budget
+    agentfw run budget --policy tiny --set policy.model=tiny-sums
+    agentfw run budget --policy openai --set policy.base_url=... --set environment.file=gsm8k/{split}.jsonl
+
+What a solution takes are all of its tokens, thinking included. The answer is the action `answer`: called, or written
+at the end of the text as <answer>42</answer>. A turn that neither answers nor calls a tool leaves its problem unsolved.
+
+After the time-aware training of the engagement-process paper (section 5.3, appendix F). There budgets are counted in
+tokens; here they are times on the clock, a token as long as `time_per_token` says, so that tools take their time off
+them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Annotated
+
+from pydantic import Field
+
+from agentfw.agent import Moment
+from agentfw.environment import Environment, World, action
+from agentfw.episode import Intervention, Task, Turn
+from agentfw.timeline import Time
+
+from .budget_settings import BudgetSettings
+from .demonstration import draw_manner, write
+from .problems import Problem, draw_problem, same
+
+__all__ = ["Budget", "BudgetSettings"]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One problem, and what has become of it."""
+
+    problem: Problem
+    budget: int
+    urgency: str
+    due: Time = 0.0
+    tokens: int = 0
+    answer: str | None = None
+    correct: bool = False
+    within: bool = False
+
+    def figures(self) -> dict[str, float]:
+        budgeted = self.correct and self.within
+        return {
+            "budgeted": float(budgeted),
+            "correct": float(self.correct),
+            "within": float(self.within),
+            "tokens": float(self.tokens),
+        }
+
+
+class Budget(Environment):
+    """You solve problems, and for each you have so many tokens. All that you write counts, your thinking too.
+
+    Be right, and be done within the budget: an answer that comes later is worth nothing. Take as much thought as the
+    budget allows for, and no more. End with your answer, just the result, such as <answer>42</answer>.
+    """
+
+    headline = "budgeted"
+
+    def __init__(self, settings: BudgetSettings | None = None) -> None:
+        self.settings = settings or BudgetSettings()
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        draw = world.random("problems")
+        said = list(zip(self.settings.budgets, self.settings.urgency, strict=True))
+        self._attempts = [
+            _Attempt(draw_problem(self.settings, task.split, draw), *draw.choice(said))
+            for _ in range(self.settings.problems)
+        ]
+        self._judged = 0
+        self._ask()
+
+    def time_per_token(self) -> float:
+        return self.settings.time_per_token
+
+    @action
+    def answer(self, text: Annotated[str, Field(coerce_numbers_to_str=True)]) -> None:
+        """Give the answer to the problem.
+
+        text: the result and nothing else
+        """
+        self._attempts[self._judged].answer = text
+
+    def turned(self, turn: Turn) -> None:
+        attempt = self._attempts[self._judged]
+        attempt.tokens += turn.count
+        # An answer that was refused is one, too: else who can't but give such would never be done.
+        if attempt.answer is not None or all(call.name == "answer" for call in turn.calls):
+            self._judge(attempt)
+
+    def _judge(self, attempt: _Attempt) -> None:
+        attempt.within = self.world.now <= attempt.due
+        attempt.correct = attempt.answer is not None and same(attempt.answer, attempt.problem.answer)
+        for name, value in attempt.figures().items():
+            self.world.measure(name, value)
+        if attempt.correct and attempt.within:
+            self.world.utility(1.0, "right in time")
+        self._judged += 1
+        if self._judged < len(self._attempts):
+            self._ask()
+        else:
+            self.world.finish(**self.outcome())
+
+    def _ask(self) -> None:
+        number, attempt = self._judged + 1, self._attempts[self._judged]
+        attempt.due = self.world.now + attempt.budget * self.settings.time_per_token
+        self.world.round(number, len(self._attempts))
+        self.world.observe(
+            "problem",
+            {
+                "number": number,
+                "question": attempt.problem.question,
+                "budget": attempt.budget,
+                "urgency": attempt.urgency,
+                "due": attempt.due,
+            },
+            text=f"{attempt.problem.question}\nYou have {attempt.budget} tokens. {attempt.urgency}",
+        )
+
+    def outcome(self) -> Mapping[str, float]:
+        """Over all problems, and over those of each budget; one that nobody got to is not solved."""
+        found = _means(self._attempts)
+        for budget in sorted({attempt.budget for attempt in self._attempts}):
+            of_budget = _means([attempt for attempt in self._attempts if attempt.budget == budget])
+            found |= {f"{name}@{budget}": value for name, value in of_budget.items()}
+        return found
+
+    def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
+        """A solution that takes no notice of the budget: a sum in a manner drawn at random, or as the file has it."""
+        for _ in moment.of("problem"):
+            problem = self._attempts[self._judged].problem
+            if problem.terms:
+                yield write(problem.terms, draw_manner(self.world.random("manner")))
+            else:
+                yield f"{problem.solution}\n<answer>{problem.answer}</answer>".lstrip()
+
+
+def _means(attempts: list[_Attempt]) -> dict[str, float]:
+    figures = [attempt.figures() for attempt in attempts]
+    return {name: fmean(one[name] for one in figures) for name in figures[0]}

@@ -1,0 +1,16 @@
+"""The calendar: whether an agent learns whom it keeps a calendar for.
+
+Users are hidden behind what they choose. Organisations come from YAML files, users from organisations, years from users
+and conflicts from years; of all that an agent sees a few lines per round.
+
+    from agentfw_plugins.worlds.calendar.dataset import Dataset
+
+    dataset = Dataset(seed=7)
+    calendar = dataset.calendar(dataset.user("7-test-0-3"))
+    calendar.rounds[0].answer
+
+The modules in the order in which data flows: yaml_lines, event_attributes, principles, schema, organisation, users,
+regular_year, event_templates, rounds, round_maker, verification, dataset; then environment, feedback, error_figures,
+simple_rules, choice_model, policies, teacher_policy; then data_export, ics_export, data_command. `real/` works on a
+person's own calendar. docs/calendar.md explains all of it.
+"""

@@ -1,0 +1,45 @@
+"""What simple players reach on a user's rounds: chance, and each simple rule.
+
+The one rule: they play the very rounds that the run played, through nothing but the same tags, so that a run's table
+compares like with like. They need no agent, and all of them together take a few milliseconds a user.
+
+    references(calendar, generator)["random"]["aer"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from .dataset import Calendar
+from .error_figures import episode_figures, rank_distance
+from .simple_rules import RULES
+
+__all__ = ["RULE_TITLES", "references"]
+
+RULE_TITLES: Mapping[str, str] = {
+    "earliest": "earliest first",
+    "most_attendees": "most attendees first",
+    "most_urgent": "most urgent first",
+    "most_senior": "most senior first",
+    "regular_first": "regular meeting first",
+}
+"""The simple rules that say something about an event, and what a table calls them."""
+
+
+def references(calendar: Calendar, generator: Random) -> dict[str, dict[str, float]]:
+    """The figures of an episode, for each simple player."""
+    rankings: dict[str, list[Sequence[str]]] = {"random": [], **{title: [] for title in RULE_TITLES.values()}}
+    for shown in calendar.rounds:
+        events = [{"letter": letter, **tags} for letter, tags in zip(shown.letters, shown.tags, strict=True)]
+        rankings["random"].append(generator.sample(shown.letters, len(events)))
+        for rule, title in RULE_TITLES.items():
+            rankings[title].append(RULES[rule](events))
+    return {name: _figures(calendar, some) for name, some in rankings.items()}
+
+
+def _figures(calendar: Calendar, rankings: Sequence[Sequence[str]]) -> dict[str, float]:
+    played = list(zip(calendar.rounds, rankings, strict=True))
+    errors = [float(ranking[0] != shown.answer) for shown, ranking in played]
+    distances = [rank_distance(shown.answer, ranking, len(ranking)) for shown, ranking in played]
+    return episode_figures(errors, distances, invalid=0)

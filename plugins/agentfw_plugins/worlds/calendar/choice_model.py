@@ -1,0 +1,206 @@
+"""Learning a user's preferences from their choices: a softmax choice model with a Gaussian over the weights.
+
+The one rule: it sees what any agent sees, the tags of each event and which one was kept; it knows no principle. A tag
+is a feature (`due=today`, `who=client`, `size=8+`), so whatever the hidden principles are, it has to find them among
+about fifty.
+
+    learner = ChoiceLearner(Prior.flat())
+    learner.observe(matrix(tags), accepted)      # after each feedback
+    learner.values(matrix(tags)).argmax()        # what to keep next
+
+After each feedback the weights are the maximum of the posterior over everything seen in the episode, by Newton's
+method: with so few rounds that is exact, takes under a millisecond, and depends on no learning rate and no order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .event_attributes import CHOICES, NEUTRAL, RELATIONS
+
+__all__ = ["FEATURES", "ChoiceLearner", "Floats", "Prior", "fit_prior", "matrix"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+_SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (7, "5-7"), (1000, "8+"))
+_MINUTES = ((30, "-30"), (75, "45-75"), (1000, "90+"))
+
+
+def _features() -> tuple[str, ...]:
+    found = [f"by={value}" for value in CHOICES["by"]]
+    found += [f"who={value}" for value in RELATIONS]
+    found += [f"size={name}" for _, name in _SIZES]
+    found += [f"min={name}" for _, name in _MINUTES]
+    for tag in ("topic", "urgency", "due", "place", "series", "notice", "hold"):
+        found += [f"{tag}={value}" for value in CHOICES[tag] if value != NEUTRAL.get(tag)]
+    return (*found, "series=any")
+
+
+FEATURES = _features()
+_PLACE = {name: place for place, name in enumerate(FEATURES)}
+
+
+def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
+    """One row of zeros and ones for each event."""
+    rows = np.zeros((len(tags), len(FEATURES)))
+    for row, event in zip(rows, tags, strict=True):
+        names = [
+            f"{tag}={event[tag]}" for tag in ("by", "topic", "urgency", "due", "place", "series", "notice", "hold")
+        ]
+        names += [f"who={relation}" for relation in event["who"].split(",")]
+        names.append(f"size={_bin(_SIZES, event['size'])}")
+        names.append(f"min={_bin(_MINUTES, event['min'])}")
+        if event["series"] != "none":
+            names.append("series=any")
+        for name in names:
+            if name in _PLACE:
+                row[_PLACE[name]] = 1.0
+    return rows
+
+
+def _bin(bins: Sequence[tuple[int, str]], value: str) -> str:
+    return next(name for most, name in bins if int(value) <= most)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is expected of a user before anything is known of them."""
+
+    mean: Floats
+    variance: Floats
+    """A variance for each feature; features are taken as independent."""
+    roles: Mapping[str, Floats]
+    """Another mean for users whose role is known."""
+
+    @classmethod
+    def flat(cls, variance: float = 1.0) -> Prior:
+        """Nothing is known: every weight is about 0."""
+        return cls(np.zeros(len(FEATURES)), np.full(len(FEATURES), variance), {})
+
+    def of(self, role: str) -> Prior:
+        """What is expected of somebody in this role; of anybody where the role is new."""
+        return Prior(self.roles.get(role, self.mean), self.variance, {})
+
+    def save(self, path: Path, about: Mapping[str, Any]) -> None:
+        def rounded(values: Floats) -> list[float]:
+            return [round(float(value), 3) for value in values]
+
+        record = {
+            "about": dict(about),
+            "features": list(FEATURES),
+            "mean": rounded(self.mean),
+            "variance": rounded(self.variance),
+            "roles": {name: rounded(self.roles[name]) for name in sorted(self.roles)},
+        }
+        path.write_text(json.dumps(record, indent=None, separators=(",", ":"), ensure_ascii=False) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Prior:
+        record = json.loads(path.read_text("utf-8"))
+        if tuple(record["features"]) != FEATURES:
+            raise ValueError(f"{path.name} was fitted on other features")
+        roles = {name: np.array(values) for name, values in record["roles"].items()}
+        return cls(np.array(record["mean"]), np.array(record["variance"]), roles)
+
+
+class ChoiceLearner:
+    """One user's weights, and how sure they are."""
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+        self.weights: Floats = prior.mean.copy()
+        self._shown: list[Floats] = []
+        self._accepted: list[int] = []
+
+    def values(self, rows: Floats) -> Floats:
+        """What each event is expected to be worth."""
+        values: Floats = rows @ self.weights
+        return values
+
+    def observe(self, rows: Floats, accepted: int) -> None:
+        """One more round whose answer is known."""
+        self.observe_all([(rows, accepted)])
+
+    def observe_all(self, rounds: Sequence[tuple[Floats, int]]) -> None:
+        """Several rounds at once: the same as one after the other, for the work of one."""
+        for rows, accepted in rounds:
+            self._shown.append(rows)
+            self._accepted.append(accepted)
+        if self._shown:
+            self.weights, _ = maximum(self.prior, self._shown, self._accepted, self.weights)
+
+
+def maximum(
+    prior: Prior, shown: Sequence[Floats], accepted: Sequence[int], start: Floats, *, steps: int = 25
+) -> tuple[Floats, Floats]:
+    """The most likely weights, and the curvature there (the inverse of the posterior's covariance)."""
+    precision = 1.0 / prior.variance
+    # What matters in a softmax is the difference to the event that was kept: one row for each other event.
+    gaps = np.concatenate([np.delete(rows, kept, 0) - rows[kept] for rows, kept in zip(shown, accepted, strict=True)])
+    counts = [len(rows) - 1 for rows in shown]
+    firsts = np.cumsum([0, *counts[:-1]])
+    rounds = np.repeat(np.arange(len(counts)), counts)
+    weights = start.copy()
+
+    def loss_of(candidate: Floats) -> tuple[float, Floats]:
+        powers = np.exp(np.clip(gaps @ candidate, -60, 60))
+        sums = 1.0 + np.add.reduceat(powers, firsts)
+        away = candidate - prior.mean
+        return float(np.log(sums).sum() + 0.5 * (precision * away * away).sum()), powers / sums[rounds]
+
+    loss, shares = loss_of(weights)
+    for _ in range(steps):
+        gradient = gaps.T @ shares + precision * (weights - prior.mean)
+        weighted = gaps * shares[:, None]
+        means = np.add.reduceat(weighted, firsts)
+        curvature = gaps.T @ weighted - means.T @ means
+        curvature[np.diag_indices_from(curvature)] += precision
+        step = np.linalg.solve(curvature, gradient)
+        if float(np.abs(step).max()) < 1e-3:
+            return weights, curvature
+        scale = 1.0
+        while scale > 1e-3:
+            tried, tried_shares = loss_of(weights - scale * step)
+            if tried <= loss:
+                break
+            scale /= 2
+        weights, loss, shares = weights - scale * step, tried, tried_shares
+    return weights, curvature
+
+
+def fit_prior(
+    users: Sequence[tuple[str, Sequence[tuple[Floats, int]]]], *, rounds: int = 8, pull: float = 3.0
+) -> Prior:
+    """What users are like, from their choices alone: empirical Bayes by expectation and maximisation.
+
+    `users` are (role, choices) of *training* users. A role's mean is drawn to everybody's as if `pull` average users
+    were in it.
+    """
+    width = users[0][1][0][0].shape[1]
+    prior = Prior(np.zeros(width), np.ones(width), {})
+    known: dict[int, Floats] = {}
+    for _ in range(rounds):
+        found: dict[str, list[tuple[Floats, Floats]]] = {}
+        for number, (role, choices) in enumerate(users):
+            own = prior.of(role)
+            start = known.get(number, own.mean)
+            weights, curvature = maximum(own, [rows for rows, _ in choices], [kept for _, kept in choices], start)
+            known[number] = weights
+            found.setdefault(role, []).append((weights, np.diag(np.linalg.inv(curvature))))
+        everybody = [pair for pairs in found.values() for pair in pairs]
+        mean: Floats = np.mean([weights for weights, _ in everybody], axis=0)
+        roles = {
+            role: (np.sum([weights for weights, _ in pairs], axis=0) + pull * mean) / (len(pairs) + pull)
+            for role, pairs in sorted(found.items())
+        }
+        spread = [
+            (weights - roles[role]) ** 2 + variance for role, pairs in found.items() for weights, variance in pairs
+        ]
+        prior = Prior(mean, np.maximum(np.mean(spread, axis=0), 1e-3), roles)
+    return prior

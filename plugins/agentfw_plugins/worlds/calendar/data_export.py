@@ -1,0 +1,226 @@
+"""The data set on disk: users, regular events and conflict rounds of each split, as JSONL and Parquet.
+
+The one rule: one seed gives the same bytes. Every file is written whole under a new name and renamed, and
+MANIFEST.json, which comes last, says of each how many rows it has and its sha256, and how many rounds were rejected for
+what.
+
+    make_data(Path("data"), users=40, seed=7)
+
+    DIR/MANIFEST.json
+    DIR/train/users.jsonl  events.jsonl  rounds.jsonl     (and .parquet beside each)
+    DIR/validation/...  DIR/test/...
+    DIR/ics/7-test-0-3.ics
+
+`users.jsonl` holds the hidden weights and `rounds.jsonl` the true answers: it is data to train and to judge with, not
+to be shown to an agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from agentfw.errors import MissingExtraError, UsageError
+from agentfw.runs.journal import write_whole
+
+from .dataset import SPLITS, Calendar, Dataset, schemas_of
+from .event_attributes import Event, event_line
+from .ics_export import ics_of
+from .regular_year import date_of
+from .verification import POINTS
+
+__all__ = ["make_data", "organisations_for"]
+
+_USERS_EACH = 5
+
+Rows = list[dict[str, Any]]
+
+
+def organisations_for(users: int) -> tuple[int, dict[str, int]]:
+    """How many users each organisation has, and how many organisations each split.
+
+    From 20 users on: five each, two organisations to test, a fifth of the others to validate. With fewer users the
+    organisations are smaller, so that every split still has one.
+
+    >>> organisations_for(40)
+    (5, {'train': 5, 'validation': 1, 'test': 2})
+    """
+    if users < 3:
+        raise UsageError(f"{users} users can't be split by organisation", fix="ask for 3 users or more")
+    each = _USERS_EACH if users >= 4 * _USERS_EACH else max(1, users // 4)
+    organisations = -(-users // each)
+    test = 2 if organisations >= 4 else 1
+    validation = max(1, (organisations - test) // 5)
+    return each, {"train": organisations - test - validation, "validation": validation, "test": test}
+
+
+def make_data(
+    folder: Path,
+    *,
+    users: int = 40,
+    seed: int = 7,
+    organisations: str = "",
+    ics: Sequence[str] = (),
+    parquet: bool = True,
+    jobs: int = 1,
+    progress: Callable[[str], object] = lambda text: None,
+) -> dict[str, Any]:
+    """Write the data set; what comes back is the manifest. `ics` names users, or says "all"; `jobs` is a number of
+    processes."""
+    table = _parquet() if parquet else None
+    each, counts = organisations_for(users)
+    dataset = Dataset(seed, schemas_of(organisations), each, counts)
+    wanted = {split: dataset.users(split) for split in SPLITS}
+    # Organisations come whole; what is too many is left out of training.
+    wanted["train"] = wanted["train"][: users - len(wanted["validation"]) - len(wanted["test"])]
+    known = [name for names in wanted.values() for name in names]
+    chosen = set(known if "all" in ics else ics)
+    unknown = sorted(chosen - set(known))
+    if unknown:
+        raise UsageError(f'there is no user "{unknown[0]}" in this data set', fix=f"the first is {known[0]}")
+    rejected: Counter[str] = Counter()
+    files: dict[str, dict[str, Any]] = {}
+    made = _made(dataset, [(name, name in chosen) for name in known], jobs)
+    for split in SPLITS:
+        rows: dict[str, Rows] = {"users": [], "events": [], "rounds": []}
+        for name in wanted[split]:
+            year = next(made)
+            rejected += year.rejected
+            rows["users"].append({"user": name, "split": split, **year.user})
+            rows["events"] += year.events
+            rows["rounds"] += year.rounds
+            if year.ics is not None:
+                _write(folder, f"ics/{name}.ics", year.ics, 1, files)
+            progress(name)
+        for kind, some in rows.items():
+            _write(folder, f"{split}/{kind}.jsonl", _jsonl(some), len(some), files)
+            if table is not None and some:
+                _write(folder, f"{split}/{kind}.parquet", table(some), len(some), files)
+    manifest = {
+        "data": "calendar",
+        "seed": seed,
+        "users": {split: len(names) for split, names in wanted.items()},
+        "organisations": counts,
+        "archetypes": [schema.archetype for schema in dataset.schemas],
+        "rounds": sum(entry["rows"] for name, entry in files.items() if name.endswith("rounds.jsonl")),
+        "rejected": {point: rejected[point] for point in POINTS},
+        "files": files,
+    }
+    write_whole(folder / "MANIFEST.json", json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class _Year:
+    """One user's rows: plain values, so that another process can make them."""
+
+    user: dict[str, Any]
+    events: Rows
+    rounds: Rows
+    rejected: Counter[str]
+    ics: bytes | None
+
+
+def _made(dataset: Dataset, wanted: Sequence[tuple[str, bool]], jobs: int) -> Iterator[_Year]:
+    """The years of these users, in this order, however many processes make them."""
+    if jobs == 1:
+        yield from (_year(dataset, one) for one in wanted)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(partial(_year, dataset), wanted, chunksize=max(1, min(8, len(wanted) // jobs)))
+
+
+def _year(dataset: Dataset, wanted: tuple[str, bool]) -> _Year:
+    name, with_ics = wanted
+    calendar = dataset.calendar(dataset.user(name))
+    return _Year(
+        _user_row(calendar),
+        [_event_row(name, event) for event in calendar.events],
+        _round_rows(calendar),
+        calendar.rejected,
+        ics_of(calendar) if with_ics else None,
+    )
+
+
+def _user_row(calendar: Calendar) -> dict[str, Any]:
+    user = calendar.user
+    company = user.organisation
+    return {
+        "name": user.name,
+        "role": user.role.name,
+        "title": user.role.title,
+        "organisation": company.name,
+        "archetype": company.schema.archetype,
+        # As text: users have different principles, and a table has the same columns for everybody.
+        "weights": _json(dict(user.weights)),
+        "chart": _json({person.id: [person.name, person.role, person.boss] for person in company.people.values()}),
+        "contacts": _json({person.id: [person.name, person.role, person.firm] for person in company.contacts.values()}),
+        "rejected": sum(calendar.rejected.values()),
+    }
+
+
+def _event_row(user: str, event: Event) -> dict[str, Any]:
+    row = {"user": user, "date": date_of(event.day).isoformat(), **asdict(event)}
+    row["attendees"], row["reasons"] = list(event.attendees), list(event.reasons)
+    return row
+
+
+def _round_rows(calendar: Calendar) -> Rows:
+    rows: Rows = []
+    for shown in calendar.rounds:
+        rows.append(
+            {
+                "user": calendar.user.id,
+                "round": shown.number,
+                "week": shown.week + 1,
+                "date": date_of(shown.day).isoformat(),
+                "case": shown.case,
+                "answer": shown.answer,
+                "anchor": shown.letters[shown.anchor],
+                "margin": shown.margin,
+                "lines": [
+                    event_line(letter, event.shown, tags)
+                    for letter, event, tags in zip(shown.letters, shown.events, shown.tags, strict=True)
+                ],
+                "events": [_event_row(calendar.user.id, event) for event in shown.events],
+            }
+        )
+    return rows
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
+    return "".join(_json(row) + "\n" for row in rows).encode()
+
+
+def _write(folder: Path, name: str, data: bytes, rows: int, files: dict[str, dict[str, Any]]) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, data)
+    files[name] = {"rows": rows, "sha256": sha256(data).hexdigest()}
+
+
+def _parquet() -> Callable[[Rows], bytes]:
+    """Rows as the bytes of a Parquet file. Asked for before any work, so that a missing extra costs none."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("writing Parquet", "calendar", module=error.name or "pyarrow") from None
+
+    def write(rows: Rows) -> bytes:
+        sink = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
+        return bytes(sink.getvalue())
+
+    return write

@@ -1,0 +1,132 @@
+"""The users of the benchmark: organisations by split, five users each, one year for every episode.
+
+The one rule: a split is a set of organisations. No user, no colleague and no title of one organisation is in two
+splits, and everything follows from one seed by name, so any user can be made alone.
+
+    dataset = Dataset(seed=7)
+    user = dataset.user("7-test-0-3")
+    calendar = dataset.calendar(user)             # the regular year and 104 verified conflict rounds
+
+A user's id says where they come from: seed, split, organisation, place in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentfw.errors import UnknownNameError, UsageError
+from agentfw.seeds import Seeds
+
+from .event_attributes import LETTERS, Event
+from .organisation import Organisation
+from .regular_year import Series, make_year
+from .round_maker import RoundMaker
+from .rounds import ROUNDS, Difficulty, Round
+from .schema import Schema, load_folder, shipped_schemas
+from .users import Temper, User, make_user
+
+__all__ = ["SPLITS", "Calendar", "Dataset", "schemas_of"]
+
+SPLITS = ("train", "validation", "test")
+_IDENTITY = re.compile(r"(\d+)-(train|validation|test)-(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """One user's year."""
+
+    user: User
+    series: tuple[Series, ...]
+    events: tuple[Event, ...]
+    """The regular events, without conflicts, in order of time."""
+    rounds: tuple[Round, ...]
+    rejected: Counter[str]
+    """How many rounds failed the verification, by the point that they failed."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where users come from."""
+
+    seed: int = 7
+    schemas: Sequence[Schema] = field(default_factory=shipped_schemas)
+    users_each: int = 5
+    """Users of each organisation."""
+    organisations: dict[str, int] = field(default_factory=lambda: {"train": 40, "validation": 4, "test": 2})
+    """How many organisations each split has."""
+    temper: Temper = field(default_factory=Temper)
+    difficulty: Difficulty = field(default_factory=Difficulty)
+
+    def users(self, split: str) -> list[str]:
+        """The ids of a split's users."""
+        if split not in SPLITS:
+            raise UnknownNameError("split", split, SPLITS)
+        return [
+            f"{self.seed}-{split}-{number}-{place}"
+            for number in range(self.organisations[split])
+            for place in range(self.users_each)
+        ]
+
+    def organisation(self, split: str, number: int) -> Organisation:
+        return Organisation.make(self._schema(split, number), self._seeds(split, number))
+
+    def user(self, identity: str) -> User:
+        """A user by id, with the whole organisation around them."""
+        found = _IDENTITY.fullmatch(identity)
+        if found is None or int(found[1]) != self.seed:
+            raise UsageError(
+                f'"{identity}" is no user of this data set', fix=f"users are called like {self.seed}-test-0-3"
+            )
+        split, number, place = found[2], int(found[3]), int(found[4])
+        organisation = self.organisation(split, number)
+        seeds = self._seeds(split, number)
+        return make_user(
+            organisation, _chosen(organisation, seeds, place), seeds.child("user", place), identity, self.temper
+        )
+
+    def calendar(self, user: User, *, year: int = 0, rounds: int = ROUNDS, conflicts: int = 5) -> Calendar:
+        """A year of a user: a second year of the same user has other meetings and conflicts, and the same
+        principles."""
+        if not 1 <= rounds <= ROUNDS or not 2 <= conflicts <= len(LETTERS):
+            raise UsageError(
+                f"{rounds} rounds of {conflicts} events can't be made",
+                fix=f"a year has 1 to {ROUNDS} rounds of 2 to {len(LETTERS)} events",
+            )
+        seeds = Seeds(self.seed).child("calendar", user.id, "year", year)
+        series, events = make_year(user, seeds.random("regular"))
+        maker = RoundMaker(user, series, seeds.random("rounds", conflicts), self.difficulty)
+        found = maker.rounds(events, rounds, conflicts)
+        return Calendar(user, tuple(series), tuple(events), tuple(found), maker.rejected)
+
+    def _schema(self, split: str, number: int) -> Schema:
+        """Each split goes through the archetypes in an order of its own."""
+        order = list(self.schemas)
+        Seeds(self.seed).child("calendar", split).random("archetypes").shuffle(order)
+        return order[number % len(order)]
+
+    def _seeds(self, split: str, number: int) -> Seeds:
+        return Seeds(self.seed).child("calendar", split, "organisation", number)
+
+
+def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
+    """The schemas of a folder; the shipped ones where none is given."""
+    return load_folder(Path(folder)) if str(folder) else shipped_schemas()
+
+
+def _chosen(organisation: Organisation, seeds: Seeds, place: int) -> str:
+    """The person who is user number `place`: every role once before any role twice."""
+    generator = seeds.random("users")
+    rows: list[list[str]] = []
+    for role in organisation.schema.user_roles:
+        people = [person.id for person in organisation.people.values() if person.role == role.name]
+        generator.shuffle(people)
+        rows.append(people)
+    generator.shuffle(rows)
+    order = [people[turn] for turn in range(max(map(len, rows))) for people in rows if turn < len(people)]
+    # A small organisation has fewer people than users are asked for: then a person is there again, as another
+    # character.
+    return order[place % len(order)]

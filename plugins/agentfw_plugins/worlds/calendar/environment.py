@@ -1,0 +1,349 @@
+"""The environment `calendar`: a user's year of conflicts, one decision each, and feedback after every one.
+
+The one rule: the agent sees lines, and what the user says afterwards; never a weight. The true answer of a round is
+decided by the user's hidden principles alone.
+
+    agentfw run calendar                                   # the linear policy on the ten held-out users
+    agentfw run calendar --policy rules --set policy.rule=most_urgent
+
+What an agent reads in a round (see attributes.py for the tags of a line):
+
+    feedback: wrong, A was taken and C is kept. "Not this time. Whoever works for me gets my time."
+    conflict: week 6, Tue 10:00, for Hana Weber (postdoc, research lab)
+    also that day: 13:00 Journal club
+    A: Catch-up on Ember | start=10:00 min=30 by=peer who=peer size=3 topic=delivery place=video
+    B: Thesis talk with Omar | start=09:45 min=45 by=self who=report size=2 topic=people place=room
+    C: ...
+
+The feedback line is about the round before; the first round has none. A turn that brings no decision is followed by
+
+    undecided: 3 more turns for this conflict.
+
+An agent has up to K turns a round; calls of a memory's tools are turns, and the round ends at its first `decide`. A
+decision that can't be understood, or none after K turns, makes the round wrong. Time is in hours since the year's first
+conflict.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.agent import Moment
+from agentfw.environment import Brief, Environment, World, action
+from agentfw.episode import Intervention, Task, Turn
+from agentfw.errors import InterventionRefused
+from agentfw.seeds import Seeds
+from agentfw.timeline import Scheduled, Time
+
+from .baselines import references
+from .dataset import SPLITS, Calendar, Dataset, schemas_of
+from .error_figures import CHECKPOINTS, episode_figures, rank_distance
+from .event_attributes import LETTERS, clock, event_line
+from .feedback import feedback_on
+from .prompting import Style, instructions
+from .regular_year import DAY_NAMES
+from .rounds import ROUNDS, Round
+from .simple_rules import RULES
+
+__all__ = ["CalendarConflicts", "CalendarSettings", "Letter", "with_letters"]
+
+Letter = Literal["A", "B", "C", "D", "E"]
+_NAMED = re.compile(r"(?:EVENT\s+)?([A-E])(?:[:.)\s].*)?", re.S)
+
+
+class CalendarSettings(Settings):
+    rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="How many conflicts an episode has (N).")
+    conflicts: int = Field(5, ge=2, le=len(LETTERS), description="How many events compete in each (M).")
+    turns: int = Field(4, ge=1, description="How many turns an agent has for one conflict at most (K).")
+    style: Style = Field("plain", description="How a language model is told to go about it (see docs/calendar.md).")
+    data_seed: int = Field(7, ge=0, description="Which world the users come from; the run's own seed changes no user.")
+    organisations: str = Field("", description="A folder with YAML files of organisations; empty for the shipped ones.")
+    users_each: int = Field(5, ge=1, le=30, description="How many users each organisation has.")
+    train_organisations: int = Field(40, ge=1, description="How many organisations the split train has.")
+    validation_organisations: int = Field(4, ge=1, description="How many organisations the split validation has.")
+    test_organisations: int = Field(2, ge=1, description="How many organisations the split test has.")
+
+    def dataset(self) -> Dataset:
+        counts = (self.train_organisations, self.validation_organisations, self.test_organisations)
+        return Dataset(
+            self.data_seed,
+            schemas_of(self.organisations),
+            self.users_each,
+            dict(zip(SPLITS, counts, strict=True)),
+        )
+
+
+class CalendarConflicts(Environment):
+    """You keep somebody's calendar. Now and then several events fall into the same hour and only one of them can be
+    kept.
+
+    Each event is one line: a letter, the title, and tags that say when it is, who organises it and who comes, how many
+    they are, what it is about, how urgent it is and whether something is due, where it takes place, whether it is part
+    of a series, when it was called, and whether it can be moved. Tags that would say nothing special are left out.
+    Decide which event this person would keep, and rank all events from the one they would keep first to the one they'd
+    drop first. Nobody tells you what they care about. After each decision they say which event they kept and one thing
+    that mattered to them; learn from it.
+    """
+
+    headline = "error"
+    lower_is_better = True
+    columns = {  # noqa: RUF012 - as the base class has it
+        **{f"aer@{count}": f"@{count}" if place else f"AER@{count}" for place, count in enumerate(CHECKPOINTS)},
+        "ord": "ORD",
+        "error_reduction": "reduction",
+    }
+
+    def __init__(self, settings: CalendarSettings | None = None) -> None:
+        self.settings = settings or CalendarSettings()
+
+    def goal(self) -> str:
+        return instructions(inspect.cleandoc(type(self).__doc__ or ""), self.settings.style)
+
+    def brief(self) -> Brief:
+        """The letters that can be given are those of a round."""
+        brief = super().brief()
+        letters = list(LETTERS[: self.settings.conflicts])
+        actions = []
+        for offered in brief.actions:
+            properties = {name: dict(schema) for name, schema in offered.parameters["properties"].items()}
+            properties["accept"]["enum"] = letters
+            properties["ranking"]["items"] = {"type": "string", "enum": letters}
+            actions.append(replace(offered, parameters={**offered.parameters, "properties": properties}))
+        return replace(brief, actions=tuple(actions))
+
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        """Each user of the split once, then each of them a second year, and so on."""
+        users = self.settings.dataset().users(split)
+        seeds = Seeds(seed).child(split)
+        return [
+            Task(index, seeds.integer("task", index), users[index % len(users)], split=split) for index in range(count)
+        ]
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self._calendar = _calendar(self.settings, task.user, task.split, task.index)
+        self._said = Seeds(self.settings.data_seed).random("feedback", self._calendar.user.id, task.index)
+        self._errors: list[float] = []
+        self._distances: list[float] = []
+        self._invalid = 0
+        self._number = 0
+        self._is_open = self._decided = False
+        self._turns = 0
+        self._next: Scheduled | None = None
+        self._feedback: tuple[dict[str, Any], str] | None = None
+        self._open()
+
+    # -- what the agent can do -----------------------------------------------------------------------------------------
+
+    @action
+    def decide(self, accept: Letter, ranking: list[Letter] = [], reason: str = "") -> None:  # noqa: B006
+        """Keep one event and decline the others.
+
+        accept: the letter of the event to keep
+        ranking: the letters of all events, the one to keep first
+        reason: why, in a few words
+        """
+        shown = self._shown
+        if accept not in shown.letters:
+            raise InterventionRefused(f"there is no event {accept}; there is {', '.join(shown.letters)}")
+        complete = sorted(ranking) == list(shown.letters)
+        self._close(accept, list(ranking) if ranking else [accept], complete)
+
+    def intervene(self, intervention: Intervention) -> None:
+        if intervention.name != "decide":
+            super().intervene(intervention)
+            return
+        if not self._is_open:
+            raise InterventionRefused("no conflict is open; the next one comes by itself")
+        try:
+            super().intervene(with_letters(intervention))
+        except InterventionRefused:
+            # The round ends at the first decision, also at one that nobody can understand.
+            self._close(None, [], False)
+            raise
+
+    def turned(self, turn: Turn) -> None:
+        decided, self._decided = self._decided, False
+        if not self._is_open:
+            # What is still to come of this turn, an answer or a refusal, comes together with the next conflict: so
+            # nobody is asked in between about nothing, who might answer nothing for ever.
+            if len(turn.calls) > decided or turn.failures:
+                self._open_now()
+            return
+        self._turns += 1
+        left = self.settings.turns - self._turns
+        if left == 0:
+            self._close(None, [], False)
+            if turn.calls:
+                self._open_now()
+        elif not turn.calls:
+            words = f"undecided: {left} more turn{'s' if left > 1 else ''} for this conflict."
+            self.world.observe("undecided", {"round": self._number, "turns_left": left}, text=words)
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    @property
+    def _shown(self) -> Round:
+        return self._calendar.rounds[self._number - 1]
+
+    def _open(self) -> None:
+        """The next conflict, together with what the user says of the last one."""
+        if self._is_open:
+            # An agent that thought beyond the hour has missed it.
+            self._close(None, [], False)
+        self._number += 1
+        self._turns = 0
+        self._is_open, self._decided = True, False
+        self.world.round(self._number, of=self.settings.rounds)
+        if self._feedback is not None:
+            self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
+            self._feedback = None
+        data, text = self._conflict()
+        self.world.observe("conflict", data, text=text)
+        following = self._time_of(self._number + 1)
+        self._next = None if following is None else self.world.at(max(following, self.world.now), self._open)
+
+    def _open_now(self) -> None:
+        if self._next is not None:
+            self.world.cancel(self._next)
+            self._open()
+
+    def _close(self, letter: str | None, ranking: list[str], complete: bool) -> None:
+        """The round is over: what came of it, and when the next one comes."""
+        shown = self._shown
+        self._is_open, self._decided = False, letter is not None
+        right = letter == shown.answer
+        distance = rank_distance(shown.answer, ranking, len(shown.events))
+        self._errors.append(float(not right))
+        self._distances.append(distance)
+        self._invalid += letter is None
+        self.world.measure("error", float(not right))
+        self.world.measure("ord", distance)
+        self.world.measure("format", float(letter is not None and complete))
+        self.world.utility(float(right), "kept what the user keeps")
+        self._feedback = self._words(letter, right)
+        if self._number == self.settings.rounds:
+            self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
+            self.world.finish(**self.outcome())
+
+    def _time_of(self, number: int) -> Time | None:
+        """When a conflict comes, in hours since the first; None after the last."""
+        if number > self.settings.rounds:
+            return None
+        first, shown = self._calendar.rounds[0], self._calendar.rounds[number - 1]
+        anchors = [found.events[found.anchor] for found in (first, shown)]
+        return (shown.day - first.day) * 24 + (anchors[1].start - anchors[0].start) / 60
+
+    def _conflict(self) -> tuple[dict[str, Any], str]:
+        """A round as values and as text."""
+        shown, user = self._shown, self._calendar.user
+        anchor = shown.events[shown.anchor]
+        archetype = user.organisation.schema.archetype
+        when = f"{DAY_NAMES[shown.day % 7]} {clock(anchor.start)}"
+        lines = [f"conflict: week {shown.week + 1}, {when}, for {user.name} ({user.role.title}, {archetype})"]
+        also = [
+            {"start": clock(event.start), "title": event.title}
+            for event in self._calendar.events
+            if event.day == shown.day and not (event.start < anchor.end and anchor.start < event.end)
+        ]
+        if also:
+            lines.append("also that day: " + ", ".join(f"{event['start']} {event['title']}" for event in also))
+        events = []
+        for letter, event, tags in zip(shown.letters, shown.events, shown.tags, strict=True):
+            lines.append(event_line(letter, event.shown, tags))
+            events.append({"letter": letter, "title": event.shown, **tags})
+        data = {
+            "round": self._number,
+            "week": shown.week + 1,
+            "when": when,
+            "user": user.name,
+            "role": user.role.title,
+            "organisation": user.organisation.name,
+            "archetype": archetype,
+            "events": events,
+            "also": also,
+        }
+        return data, "\n".join(lines)
+
+    def _words(self, letter: str | None, right: bool) -> tuple[dict[str, Any], str]:
+        """The feedback on the round that has just ended."""
+        shown = self._shown
+        chosen = None if letter is None else shown.letters.index(letter)
+        found = feedback_on(shown, chosen, self._calendar.user, self._said)
+        kept = shown.answer
+        if letter is None:
+            verdict = f"none, nothing was taken and {kept} is kept."
+        else:
+            verdict = f"right, {kept} is kept." if right else f"wrong, {letter} was taken and {kept} is kept."
+        data = {
+            "round": self._number,
+            "accepted": kept,
+            "chosen": letter or "",
+            "right": right,
+            "because": {"principle": found.principle, "valued": found.valued},
+            "said": found.said,
+        }
+        return data, f'feedback: {verdict} "{found.said}"'
+
+    # -- how it went ---------------------------------------------------------------------------------------------------
+
+    def outcome(self) -> Mapping[str, float]:
+        """The protocol's figures over the rounds that were played; `aer@N` for each N that was reached."""
+        return episode_figures(self._errors, self._distances, self._invalid)
+
+    def scene(self, tasks: Sequence[Task]) -> str:
+        users = {task.user for task in tasks}
+        rounds = f"{self.settings.rounds} rounds of {self.settings.conflicts} events"
+        if len(users) > 1:
+            return f"{len(users)} users   {rounds}"
+        user = _calendar(self.settings, tasks[0].user, tasks[0].split, tasks[0].index).user
+        return f"{user.name}, {user.role.title} ({user.organisation.schema.archetype})   {rounds}"
+
+    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
+        calendar = _calendar(self.settings, task.user, task.split, task.index)
+        return references(calendar, Seeds(task.seed).random("reference"))
+
+    def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
+        """The simplest thing that an assistant could do: what is most urgent."""
+        for observation in moment.of("conflict"):
+            ranking = RULES["most_urgent"](observation.data["events"])
+            yield Intervention("decide", {"accept": ranking[0], "ranking": ranking, "reason": "it is the most urgent"})
+
+
+def with_letters(decision: Intervention) -> Intervention:
+    """A decision with letters, in whichever way people and models write them: b, "B:", "event B", 2."""
+    found = dict(decision.arguments)
+    if "accept" in found:
+        found["accept"] = _letter(found["accept"])
+    if isinstance(found.get("ranking"), list):
+        found["ranking"] = [_letter(item) for item in found["ranking"]]
+    return replace(decision, arguments=found)
+
+
+def _letter(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return value
+    text = str(value).strip().upper()
+    if text.isdigit() and len(text) == 1 and 1 <= int(text) <= len(LETTERS):
+        return LETTERS[int(text) - 1]
+    named = _NAMED.fullmatch(text)
+    return named[1] if named else value
+
+
+@lru_cache(maxsize=64)
+def _calendar(settings: CalendarSettings, user: str, split: str, index: int) -> Calendar:
+    """The year of a task. A user who isn't called as this data set calls them is the one at the task's place."""
+    dataset = settings.dataset()
+    users = dataset.users(split) if split in SPLITS else dataset.users("test")
+    identity = user if user in users else users[index % len(users)]
+    return dataset.calendar(
+        dataset.user(identity), year=index // len(users), rounds=settings.rounds, conflicts=settings.conflicts
+    )

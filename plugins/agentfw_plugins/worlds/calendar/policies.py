@@ -1,0 +1,127 @@
+"""Two policies for the calendar that are programs: `rules`, and `linear`, the honest reference without a language
+model.
+
+The one rule: they are engaged like any other policy and learn only from what an episode shows them, the tags of the
+events and which of them the user kept.
+
+    agentfw run calendar --policy linear
+    agentfw run calendar --policy rules --set policy.rule=most_senior
+
+What `linear` expects of a user before the first round (settings.prior = "fitted") was fitted on the choices of 200
+*training* users; `python tests/benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it
+expects nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.agent import Moment
+from agentfw.episode import Intervention, Observation
+from agentfw.errors import UnknownNameError
+from agentfw.policy import Generation, Policy, Request
+
+from .attribute_words import in_words
+from .choice_model import FEATURES, ChoiceLearner, Floats, Prior, matrix
+from .simple_rules import RULES
+
+__all__ = ["PRIOR_FILE", "LinearPolicy", "LinearSettings", "RulesPolicy", "RulesSettings", "fitted_prior"]
+
+PRIOR_FILE = Path(__file__).parent / "linear_prior.json"
+_SAID = 0.1
+"""A difference in worth that is large enough to be given as a reason."""
+
+
+class RulesSettings(Settings):
+    rule: str = Field("most_urgent", description=f"One of {', '.join(RULES)}.")
+
+
+class RulesPolicy(Policy):
+    """Follows one simple rule."""
+
+    def __init__(self, settings: RulesSettings | None = None) -> None:
+        self.settings = settings or RulesSettings()
+        if self.settings.rule not in RULES:
+            raise UnknownNameError("rule", self.settings.rule, RULES)
+
+    async def generate(self, request: Request) -> Generation:
+        assert request.moment is not None
+        for conflict in request.moment.of("conflict"):
+            ranking = RULES[self.settings.rule](conflict.data["events"])
+            return _decision(ranking, self.settings.rule.replace("_", " "), "rules")
+        return Generation(version="rules")
+
+
+class LinearSettings(Settings):
+    prior: Literal["fitted", "flat"] = Field(
+        "fitted", description="What is expected of a user at first: as fitted on training users, or nothing."
+    )
+
+
+class LinearPolicy(Policy):
+    """Learns its user's weights online, a learner for each episode."""
+
+    def __init__(self, settings: LinearSettings | None = None) -> None:
+        self.settings = settings or LinearSettings()
+        self._prior = fitted_prior() if self.settings.prior == "fitted" else Prior.flat()
+        self._learners: dict[str, ChoiceLearner] = {}
+        self._shown: dict[str, Observation] = {}
+
+    async def generate(self, request: Request) -> Generation:
+        assert request.moment is not None
+        key = f"{request.task.split}/{request.task.user}/{request.task.id}"
+        self._listen(key, request.moment)
+        for conflict in request.moment.of("conflict"):
+            return self._answer(key, conflict, request.moment)
+        return Generation(version="linear")
+
+    def _listen(self, key: str, moment: Moment) -> None:
+        for feedback in moment.of("feedback"):
+            shown = self._shown.get(key)
+            if shown is not None and shown.data["round"] == feedback.data["round"]:
+                self._learners[key].observe(*_choice(shown.data["events"], feedback.data["accepted"]))
+
+    def _answer(self, key: str, conflict: Observation, moment: Moment) -> Generation:
+        data = conflict.data
+        if data["round"] == 1:
+            # A first round starts anew: an episode that is run a second time is the same episode.
+            learner = ChoiceLearner(self._prior.of(f"{data['archetype']}/{data['role']}"))
+            self._learners[key] = learner
+            for past in moment.of("past"):
+                learner.observe_all([_choice(one["events"], one["accepted"]) for one in past.data["rounds"]])
+        self._shown[key] = conflict
+        rows, weights = matrix(data["events"]), self._learners[key].weights
+        order = np.argsort(-(rows @ weights), kind="stable")
+        letters = [data["events"][place]["letter"] for place in order]
+        return _decision(letters, _reason(weights, rows[order[0]], rows[order[1]], letters[1]), "linear")
+
+
+def _choice(events: Sequence[Mapping[str, str]], accepted: str) -> tuple[Floats, int]:
+    return matrix(events), [event["letter"] for event in events].index(accepted)
+
+
+def _reason(weights: Floats, first: Floats, second: Floats, rival: str) -> str:
+    """What speaks most for the first event beside the second: for it, or against the other."""
+    worth = weights * (first - second)
+    strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
+    said = [
+        in_words(FEATURES[place]) if first[place] else f"{rival}: {in_words(FEATURES[place])}" for place in strongest
+    ]
+    return ", ".join(said) or "hardly any difference"
+
+
+def _decision(ranking: list[str], reason: str, version: str) -> Generation:
+    call = Intervention("decide", {"accept": ranking[0], "ranking": ranking, "reason": reason})
+    return Generation(calls=(call,), count=1, version=version)
+
+
+@cache
+def fitted_prior() -> Prior:
+    return Prior.load(PRIOR_FILE)

@@ -1,0 +1,185 @@
+"""Who is asked about a conflict, and how an answer is understood.
+
+The one rule: an answer that isn't understood is asked for again, or is an error that says which one; it is never taken
+for another.
+
+    Enter          as proposed            b      keep B
+    b she's new    keep B, and why        s      leave all of them as they are
+    q              stop here
+
+`--answers FILE` has one of these a line, or is a JSON list of such texts, or of {"keep": "B", "why": "she's new"}; a
+title does in the place of a letter. `--yes` takes every proposal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agentfw.errors import UsageError
+
+from .occurrences import Occurrence
+
+__all__ = [
+    "Answer",
+    "AnswersGiven",
+    "Candidate",
+    "Nobody",
+    "NotUnderstood",
+    "Person",
+    "Question",
+    "TakesProposals",
+    "understood",
+]
+
+_LETTER = re.compile(r"([A-Za-z1-5])(?:[.:)]|(?=\s)|$)\s*(.*)", re.S)
+_LEAVE = ("s", "skip", "leave", "both", "all")
+_STOP = ("q", "quit", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One of the events of a conflict, as it is shown."""
+
+    letter: str
+    one: Occurrence
+    tags: dict[str, str]
+
+    @property
+    def title(self) -> str:
+        return self.one.entry.title
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A conflict that somebody is asked about."""
+
+    number: int
+    of: int
+    candidates: tuple[Candidate, ...]
+    also: tuple[Occurrence, ...]
+    """What else there is on that day."""
+    proposed: str
+    """A letter; empty where the policy had no proposal."""
+    reason: str
+
+    def candidate(self, letter: str) -> Candidate:
+        return next(each for each in self.candidates if each.letter == letter)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What they said."""
+
+    keep: str
+    """A letter; empty where all are left as they are."""
+    why: str = ""
+    stop: bool = False
+
+
+class NotUnderstood(ValueError):
+    """What an answer may be."""
+
+
+class Person(Protocol):
+    """Whoever is asked."""
+
+    def answer(self, question: Question) -> Answer: ...
+
+    def told(self, question: Question, answer: Answer, learned: str) -> None:
+        """What came of the answer."""
+
+
+def understood(text: str, question: Question) -> Answer:
+    """The answer that a text is."""
+    words = text.strip()
+    letters = [candidate.letter for candidate in question.candidates]
+    if not words:
+        if not question.proposed:
+            raise NotUnderstood(f"nothing is proposed here: give one of {', '.join(letters)}, s or q")
+        return Answer(question.proposed)
+    if words.lower() in _STOP:
+        return Answer("", stop=True)
+    if words.lower() in _LEAVE:
+        return Answer("")
+    titled = [each.letter for each in question.candidates if each.title.casefold() == words.casefold()]
+    if len(titled) == 1:
+        return Answer(titled[0])
+    match = _LETTER.fullmatch(words)
+    if match is not None:
+        letter = match[1].upper() if match[1].isalpha() else "ABCDE"[int(match[1]) - 1]
+        if letter in letters:
+            return Answer(letter, " ".join(match[2].split()))
+    raise NotUnderstood(f'"{words[:40]}" is no answer: give one of {", ".join(letters)}, s or q')
+
+
+class Nobody:
+    """There is no terminal, and no answers were given: fine as long as nothing is asked."""
+
+    def answer(self, question: Question) -> Answer:
+        raise UsageError("there is nobody to ask: this is no terminal", fix="give --answers FILE, or --yes")
+
+    def told(self, question: Question, answer: Answer, learned: str) -> None:
+        pass
+
+
+class TakesProposals:
+    """`--yes`: every proposal is taken; where there is none, all are left as they are."""
+
+    def answer(self, question: Question) -> Answer:
+        return Answer(question.proposed)
+
+    def told(self, question: Question, answer: Answer, learned: str) -> None:
+        pass
+
+
+class AnswersGiven:
+    """`--answers FILE`: one after the other; when they are used up, that is all for today."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self._answers = _listed(text, source)
+        self._used = 0
+
+    def answer(self, question: Question) -> Answer:
+        if self._used == len(self._answers):
+            return Answer("", stop=True)
+        place, text, why = self._answers[self._used]
+        self._used += 1
+        try:
+            answer = understood(text, question)
+        except NotUnderstood as error:
+            raise UsageError(
+                f"{self.source}, {place}: {error}", fix="fix it and run again; what was answered before is kept"
+            ) from None
+        return Answer(answer.keep, why or answer.why, answer.stop)
+
+    def told(self, question: Question, answer: Answer, learned: str) -> None:
+        pass
+
+
+def _listed(text: str, source: str) -> Sequence[tuple[str, str, str]]:
+    """(where it stands, the answer, why) of each; lines that begin with # say nothing."""
+    if not text.lstrip().startswith("["):
+        lines = enumerate(text.splitlines(), start=1)
+        return [(f"line {number}", line, "") for number, line in lines if not line.lstrip().startswith("#")]
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source} is no JSON: {error}", fix='write ["A", {"keep": "B", "why": "..."}]') from None
+    return [(f"answer {number}", *_one(value, f"{source}, answer {number}")) for number, value in enumerate(values, 1)]
+
+
+def _one(value: Any, where: str) -> tuple[str, str]:
+    if isinstance(value, str):
+        return value, ""
+    if isinstance(value, dict) and set(value) <= {"keep", "why"} and isinstance(value.get("why", ""), str):
+        keep = value.get("keep", "")
+        if keep is None:
+            return "s", value.get("why", "")
+        if isinstance(keep, str):
+            return keep, value.get("why", "")
+    raise UsageError(f"{where} is no answer", fix='a text, or {"keep": "B", "why": "..."}; {"keep": null} leaves all')

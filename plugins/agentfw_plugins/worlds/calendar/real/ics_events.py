@@ -1,0 +1,238 @@
+"""A VEVENT as a value: when it is, who comes, and everything that its tags are made from.
+
+The one rule: an event that can't be understood is a problem with its line and a reason, never an error of the whole
+file, and it stays in the file as it is.
+
+    entry = Reader(lines, zones, home, problems).entry(block)
+    entry.start, entry.title
+
+Times without a zone are local times of the person; all-day events have dates.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
+
+from .ics_lines import Block, FileLines, Problem
+from .zones import Zones
+
+__all__ = ["Entry", "Party", "Reader", "Unreadable", "address_of", "tidy"]
+
+_LONGEST_TITLE = 120
+_DECISIVE = frozenset(("DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"))
+"""An event of which one of these is broken may be at any time."""
+
+
+class Unreadable(ValueError):
+    """Why an event can't be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Somebody, or a room, that an event names."""
+
+    address: str
+    """The mail address in small letters, or whatever else identifies them."""
+    name: str
+    kind: str
+    """INDIVIDUAL, ROOM, RESOURCE, GROUP ..."""
+    role: str
+    """REQ-PARTICIPANT, OPT-PARTICIPANT, CHAIR, NON-PARTICIPANT."""
+    status: str
+    """NEEDS-ACTION, ACCEPTED, DECLINED, TENTATIVE ..."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One VEVENT."""
+
+    block: Block
+    uid: str
+    start: date
+    """A datetime with its zone, or a date where it lasts all day."""
+    length: timedelta
+    title: str
+    organizer: Party | None
+    attendees: tuple[Party, ...]
+    texts: Mapping[str, str]
+    """Other properties with one value: LOCATION, DESCRIPTION, STATUS, PRIORITY ... in capitals as in the file."""
+    categories: tuple[str, ...]
+    created: datetime | None
+    rules: tuple[Mapping[str, list[Any]], ...]
+    excluded: tuple[date, ...]
+    added: tuple[tuple[date, timedelta | None], ...]
+    """RDATEs: when, and how long where they say it."""
+    instead_of: date | None
+    """RECURRENCE-ID: which date of a series this takes the place of."""
+
+    @property
+    def all_day(self) -> bool:
+        return not isinstance(self.start, datetime)
+
+    @property
+    def repeats(self) -> bool:
+        return bool(self.rules or self.added)
+
+
+class Reader:
+    """Reads the events of one file."""
+
+    def __init__(self, lines: FileLines, zones: Zones, home: tzinfo, problems: list[Problem]) -> None:
+        self._lines, self._zones, self._home, self._problems = lines, zones, home, problems
+
+    def entry(self, block: Block) -> Entry | None:
+        """The event, or None with a problem noted."""
+        from icalendar import Event
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the library's guesses at zones, which aren't used
+                event = Event.from_ical(self._lines.text(block))
+            broken = {str(name): str(words) for name, words in event.errors}
+            for name in _DECISIVE & broken.keys():
+                raise Unreadable(f"{name} can't be read: {broken[name]}")
+            found = self._entry(block, event)
+        except Unreadable as error:
+            self._problems.append(Problem(block.number, str(error), _title_of(block)))
+            return None
+        except Exception as error:  # the library raises whatever a broken line leads it to
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._problems.append(Problem(block.number, words, _title_of(block)))
+            return None
+        for name, words in broken.items():
+            what = "a line" if name == "None" else name
+            self._problems.append(Problem(block.number, f"{what} is passed over: {words}", found.title))
+        return found
+
+    def _entry(self, block: Block, event: Any) -> Entry:
+        start = self._one_time(event, "DTSTART")
+        if start is None:
+            raise Unreadable("has no DTSTART that can be read")
+        title = tidy(str(_first(event.get("SUMMARY", "")))) or "(no title)"
+        uid = str(_first(event.get("UID", "")))
+        if not uid and any(name in event for name in ("RRULE", "RDATE", "RECURRENCE-ID")):
+            raise Unreadable("is a series without a UID, so that none of its dates can be marked")
+        organizer = event.get("ORGANIZER")
+        return Entry(
+            block,
+            uid or f"{title} {block.first_text('DTSTART')}",
+            start,
+            self._length(event, start),
+            title,
+            None if organizer is None else _party(_first(organizer)),
+            tuple(_party(one) for one in _listed(event.get("ATTENDEE"))),
+            {name: str(_first(value)) for name, value in event.items() if name not in ("ATTENDEE", "ORGANIZER")},
+            tuple(str(word) for some in _listed(event.get("CATEGORIES")) for word in getattr(some, "cats", [some])),
+            self._moment(event, "CREATED"),
+            tuple(_listed(event.get("RRULE"))),
+            tuple(time for time, _ in self._times(event, "EXDATE")),
+            tuple(self._times(event, "RDATE")),
+            self._one_time(event, "RECURRENCE-ID"),
+        )
+
+    def _length(self, event: Any, start: date) -> timedelta:
+        end, duration = self._one_time(event, "DTEND"), _first(event.get("DURATION"))
+        if end is not None:
+            if isinstance(end, datetime) != isinstance(start, datetime):
+                raise Unreadable("begins with a date and ends with a time, or the other way round")
+            length = _since(end, start)
+        elif duration is not None:
+            length = duration.dt
+        else:
+            length = timedelta() if isinstance(start, datetime) else timedelta(days=1)
+        if not isinstance(length, timedelta) or length < timedelta():
+            raise Unreadable("ends before it begins")
+        return length
+
+    def _one_time(self, event: Any, name: str) -> date | None:
+        found = event.get(name)
+        return None if found is None else self._placed(_first(found), getattr(_first(found), "dt", None))
+
+    def _moment(self, event: Any, name: str) -> datetime | None:
+        found = self._one_time(event, name)
+        return found if isinstance(found, datetime) else None
+
+    def _times(self, event: Any, name: str) -> list[tuple[date, timedelta | None]]:
+        """The times of EXDATE and RDATE; a period has a length, too."""
+        found: list[tuple[date, timedelta | None]] = []
+        for some in _listed(event.get(name)):
+            for one in getattr(some, "dts", [some]):
+                value = getattr(one, "dt", None)
+                if isinstance(value, tuple):
+                    start = self._placed(some, value[0])
+                    end = value[1] if isinstance(value[1], timedelta) else self._placed(some, value[1])
+                    if start is not None and end is not None:
+                        found.append((start, end if isinstance(end, timedelta) else _since(end, start)))
+                else:
+                    time = self._placed(some, value)
+                    if time is not None:
+                        found.append((time, None))
+        return found
+
+    def _placed(self, given: Any, value: Any) -> date | None:
+        """A time in its zone. Ours and not the library's: that one keeps zones of other files in mind."""
+        if not isinstance(value, datetime):
+            return value if isinstance(value, date) else None
+        name = getattr(given, "params", {}).get("TZID")
+        zone = self._zones.find(str(name)) if name else None
+        if zone is None and (name or value.tzinfo is None):
+            zone = self._home
+        return value if zone is None else value.replace(tzinfo=zone)
+
+
+def address_of(value: object) -> str:
+    """What tells a person apart: the address without `mailto:`, in small letters.
+
+    >>> address_of("MAILTO:Ana@Lab.example")
+    'ana@lab.example'
+    """
+    text = str(value).strip()
+    return (text[7:] if text[:7].lower() == "mailto:" else text).strip().lower()
+
+
+def _party(value: Any) -> Party:
+    params = getattr(value, "params", {})
+
+    def said(name: str, default: str) -> str:
+        given = params.get(name, default)
+        return str(given[0] if isinstance(given, list) and given else given).upper()
+
+    name = tidy(str(params.get("CN", "")))
+    return Party(
+        address_of(value),
+        name,
+        said("CUTYPE", "INDIVIDUAL"),
+        said("ROLE", "REQ-PARTICIPANT"),
+        said("PARTSTAT", "NEEDS-ACTION"),
+    )
+
+
+def _since(end: date, start: date) -> timedelta:
+    if isinstance(end, datetime) and isinstance(start, datetime):
+        # Hours that pass and not what clocks show: within one zone, Python would take the hands of the clock.
+        return end.astimezone(UTC) - start.astimezone(UTC)
+    return end - start
+
+
+def _first(value: Any) -> Any:
+    """A property that is there once too often counts as it is said first."""
+    return value[0] if isinstance(value, list) and value else value
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _title_of(block: Block) -> str:
+    return tidy(block.first_text("SUMMARY"))
+
+
+def tidy(text: str) -> str:
+    """One line that can stand in another: no control characters, none of the marks that a line of tags is made with."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text).replace(" | ", " / ")
+    words = " ".join(plain.split())
+    return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"

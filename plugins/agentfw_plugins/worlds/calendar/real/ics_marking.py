@@ -1,0 +1,111 @@
+"""The new file: the old one, byte for byte, with marks on what was declined.
+
+The one rule: nothing is taken out. An event that stands alone, or is a changed date of a series, is marked where it is;
+one date of a series gets an event of its own beside the series (RECURRENCE-ID), which says that this date is declined.
+
+    marked(lines, {occurrence: "Call with Acme"}, owner)
+
+A mark is three things: the owner's PARTSTAT is DECLINED where they are among the attendees, TRANSP is TRANSPARENT so
+that the time is free again, and X-AGENTFW-DECLINED says what was kept. STATUS stays as it is: that somebody doesn't
+come doesn't cancel a meeting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+
+from ..ics_export import escaped, folded
+from .ics_events import address_of
+from .ics_lines import FileLines, Line
+from .occurrences import Occurrence
+
+__all__ = ["DECLINED", "marked"]
+
+DECLINED = "X-AGENTFW-DECLINED"
+_PARAMETER = re.compile(rb';(?:[^;:"]|"[^"]*")*')
+_OF_THE_SERIES = frozenset(("RRULE", "RDATE", "EXDATE", "EXRULE", "DTSTART", "DTEND", "DURATION", "TRANSP", DECLINED))
+
+
+def marked(lines: FileLines, declined: Mapping[Occurrence, str], owner: str) -> bytes:
+    """The file with marks on these dates; each with what was kept in its place."""
+    added: dict[int, list[bytes]] = {}
+    removed: set[int] = set()
+    for one, kept in declined.items():
+        block = one.entry.block
+        assert block.end is not None
+        if one.of_series is one.entry:
+            added.setdefault(block.end.after, []).extend(_date_of_a_series(one, kept, owner))
+            continue
+        for line in block.own:
+            if line.name == "TRANSP" or (line.name == "ATTENDEE" and _is(line, owner)):
+                removed.update(range(line.first, line.after))
+        attending = [_refusing(line) for line in block.lines_of("ATTENDEE") if _is(line, owner)]
+        # Before the first block inside of it: RFC 5545 has properties first.
+        place = block.inner[0].begin.first if block.inner else block.end.first
+        added.setdefault(place, []).extend([*_folded(attending), *_folded(_marks(kept))])
+    return lines.with_changes(added, frozenset(removed))
+
+
+def _date_of_a_series(one: Occurrence, kept: str, owner: str) -> Sequence[bytes]:
+    """An event for this date alone. Its alarms stay with the series: nobody needs one for what they declined."""
+    block = one.entry.block
+    start = block.lines_of("DTSTART")[0].content
+    head, value = _split(start)
+    zone = one.entry.start.tzinfo if isinstance(one.entry.start, datetime) else None
+    in_utc = value.strip().endswith(b"Z")
+    begins, ends = _said(one.date_of, zone, in_utc), _said(one.end, zone, in_utc)
+    parameters = head[len(b"DTSTART") :]
+    contents = [b"BEGIN:VEVENT"]
+    for line in block.own:
+        if line.name == "ATTENDEE" and _is(line, owner):
+            contents.append(_refusing(line))
+        elif line.name not in _OF_THE_SERIES:
+            contents.append(line.content)
+    contents += [
+        b"RECURRENCE-ID" + parameters + b":" + begins,
+        b"DTSTART" + parameters + b":" + begins,
+        b"DTEND" + parameters + b":" + ends,
+        *_marks(kept),
+        b"END:VEVENT",
+    ]
+    return _folded(contents)
+
+
+def _marks(kept: str) -> list[bytes]:
+    return [b"TRANSP:TRANSPARENT", f"{DECLINED}:{escaped(kept)}".encode("utf-8", "replace")]
+
+
+def _folded(contents: Sequence[bytes]) -> list[bytes]:
+    return [part for content in contents for part in folded(content)]
+
+
+def _is(line: Line, owner: str) -> bool:
+    return bool(owner) and address_of(_split(line.content)[1].decode("utf-8", "replace")) == owner
+
+
+def _refusing(line: Line) -> bytes:
+    """An ATTENDEE line with PARTSTAT=DECLINED."""
+    head, value = _split(line.content)
+    name = head.partition(b";")[0]
+    others = [some for some in _PARAMETER.findall(head[len(name) :]) if not some.upper().startswith(b";PARTSTAT=")]
+    return name + b"".join(others) + b";PARTSTAT=DECLINED:" + value
+
+
+def _split(content: bytes) -> tuple[bytes, bytes]:
+    """A line before and after its colon; a colon in quotes belongs to a parameter."""
+    quoted = False
+    for place, letter in enumerate(content):
+        if letter == ord('"'):
+            quoted = not quoted
+        elif letter == ord(":") and not quoted:
+            return content[:place], content[place + 1 :]
+    return content, b""
+
+
+def _said(day: date, zone: object, in_utc: bool) -> bytes:
+    """A time as the series writes its own."""
+    assert isinstance(day, datetime)  # what lasts all day is in no conflict
+    local = day.astimezone(UTC if in_utc else zone)  # type: ignore[arg-type]
+    return f"{local:%Y%m%dT%H%M%S}{'Z' if in_utc else ''}".encode()

@@ -1,0 +1,102 @@
+"""Whose calendar it is, and what everybody else in it is to that person.
+
+The one rule: it goes by what an .ics can say. That somebody is a colleague shows in their address; that they are the
+boss, a client or somebody's own report doesn't, and is asked for in a file rather than guessed:
+
+    # people.toml
+    "maria@lab.example" = "superior"
+    "acme.example" = "client"
+
+    agentfw run calendar --ics my.ics --people people.toml
+
+Without it, whoever shares the person's mail domain is a peer, and everybody else a partner. At a provider of private
+mailboxes (gmail.com ...) a domain says nothing: there everybody is a peer.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentfw.errors import SettingsError, UsageError
+
+from ..event_attributes import RELATIONS
+from .ics_events import Party, address_of
+from .ics_lines import FileLines, decoded
+
+__all__ = ["People", "owner_of", "read_people"]
+
+_MAILTO = re.compile(rb"mailto:([^\s;:,\"]+@[^\s;:,\"]+)", re.I)
+_ADDRESS = re.compile(r"[\w.+-]+@[\w.-]+\.\w+")
+_PRIVATE = re.compile(
+    r"(?:gmail|googlemail|outlook|hotmail|live|icloud|me|yahoo|aol|mail|protonmail)\.com|proton\.me|gmx\.(?:de|net)|web\.de"
+)
+_FEWEST = 2
+"""Events that somebody must be in to be taken for the owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """The owner, and the relations that are known."""
+
+    owner: str
+    """Their address; empty where nothing tells it."""
+    said: Mapping[str, str]
+    """Relations by address or by domain, from the person's own file."""
+
+    def is_owner(self, party: Party) -> bool:
+        return bool(self.owner) and party.address == self.owner
+
+    def relation(self, party: Party) -> str:
+        """What somebody is to the owner."""
+        domain = party.address.rpartition("@")[2]
+        told = self.said.get(party.address) or self.said.get(domain)
+        if told is not None:
+            return told
+        own = self.owner.rpartition("@")[2]
+        return "peer" if not own or _PRIVATE.fullmatch(own) or domain in ("", own) else "partner"
+
+
+def owner_of(lines: FileLines, given: str) -> str:
+    """The owner's address: as given, as the calendar is called (Google does that), or who is in most of its events."""
+    if given:
+        return address_of(given)
+    for block in lines.top:
+        for name in ("X-WR-CALNAME", "X-WR-RELCALID", "X-OWNER", "X-PRIMARY-CALENDAR"):
+            found = _ADDRESS.search(block.first_text(name))
+            if found:
+                return found[0].lower()
+    counted: Counter[str] = Counter()
+    shared = 0
+    for event in lines.blocks("VEVENT"):
+        parties = b"\n".join(line.content for line in event.own if line.name in ("ATTENDEE", "ORGANIZER"))
+        addresses = {address_of(decoded(found)) for found in _MAILTO.findall(parties)}
+        shared += bool(addresses)
+        counted.update(addresses)
+    (first, count), (_, second) = [*counted.most_common(2), ("", 0), ("", 0)][:2]
+    # Two that are always together can't be told apart; better nobody than the wrong one.
+    return first if count >= _FEWEST and count * 2 > shared and count > second else ""
+
+
+def read_people(path: Path | None) -> dict[str, str]:
+    """The relations of a TOML file."""
+    if path is None:
+        return {}
+    try:
+        given = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"can't read {path}: {error}", fix="give a TOML file in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(
+            f"{path} is no TOML: {error}", fix='write lines such as "acme.example" = "client"'
+        ) from None
+    for address, relation in given.items():
+        if relation not in RELATIONS:
+            raise SettingsError(
+                f'{path}: {address} = "{relation}" is no relation', fix=f"one of {', '.join(RELATIONS)}"
+            )
+    return {address_of(address): relation for address, relation in given.items()}

@@ -1,0 +1,153 @@
+"""What is known of a person, on disk: what they decided, and the strategies that follow from it.
+
+The one rule: an answer is on disk before anything is made of it. Whoever is cut off in the middle finds everything
+again and is asked nothing twice.
+
+    with PersonFile(Path("calendar.db"), "ana@lab.example") as known:
+        known.decisions, known.hub.list()
+
+There are two files: the one that is named holds the StrategyHub, and a journal beside it, `.decisions.jsonl`, each
+decision with its tags. From that a policy that learns from choices learns again what it knew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import click
+
+from agentfw.episode import Task
+from agentfw.errors import StorageError, UsageError
+from agentfw.runs.journal import Journal, read_journal
+from agentfw_memory import HubRefusal, StrategyHub
+
+from ....memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from ..attribute_words import in_words
+from ..choice_model import FEATURES, ChoiceLearner, Floats, Prior, matrix
+
+__all__ = ["PersonFile", "PersonHub", "data_file"]
+
+_COUNTED = re.compile(r".+ [+-]\d+\.\d")
+_PLACES = 6
+"""Strategies that are counted from the decisions; the other places of the hub are for what a model writes."""
+_LEAST = 0.2
+"""What weighs less says nothing yet."""
+_MOST = 500
+"""Decisions that are learned from: the latest. Who somebody was years ago may differ, and each costs time."""
+_NAMED = 2
+
+
+def data_file() -> Path:
+    """Where it is kept unless said otherwise: the data folder of this system's user."""
+    if sys.platform.startswith(("win", "darwin")):
+        return Path(click.get_app_dir("agentfw")) / "calendar.db"
+    given = os.environ.get("XDG_DATA_HOME", "")
+    root = Path(given) if Path(given).is_absolute() else Path.home() / ".local" / "share"
+    return root / "agentfw" / "calendar.db"
+
+
+class PersonHub(StrategyHubMemory):
+    """The StrategyHub as memory and tool, for one person: no session begins it anew."""
+
+    def __init__(self, path: Path, person: str) -> None:
+        super().__init__(StrategyHubSettings(path=str(path), show=True))
+        self.person = person
+
+    def begin(self, task: Task) -> None:
+        self._rounds[task.id] = 0
+
+    def hub(self, task: Task) -> StrategyHub:
+        return self._hubs.hub(self.person)
+
+    def shut(self) -> None:
+        """`close` for whoever waits for nothing."""
+        self._hubs.close()
+        self._opened = None
+
+
+class PersonFile:
+    """One person's decisions and strategies."""
+
+    def __init__(self, path: Path, person: str) -> None:
+        self.path, self.person = path, person
+        journal = path.with_name(f"{path.name}.decisions.jsonl")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.memory = PersonHub(path, person)
+            self.hub = self.memory.hub(Task(0, 0))
+            self._strategies = self.hub.list()
+        except (ValueError, sqlite3.Error, OSError) as error:
+            raise UsageError(f"can't keep what is learned in {path}: {error}", fix="give another --hub FILE") from None
+        self.decisions = [record for record in read_journal(journal) if record.get("person") == person]
+        """From the first to the last."""
+        self._journal = Journal.open(journal)
+        self._learner = ChoiceLearner(Prior.flat())
+        self._learner.observe_all([_choice(decision) for decision in self.decisions[-_MOST:]])
+
+    def decided(self, keys: Iterable[str]) -> str | None:
+        """Which of these events was kept when they last met, by its key; None where they haven't met."""
+        wanted = sorted(keys)
+        for decision in reversed(self.decisions):
+            if decision["keys"] == wanted:
+                return str(decision["kept"])
+        return None
+
+    def note(self, decision: Mapping[str, Any]) -> str:
+        """Keep a decision and learn from it; in words, what that changed most."""
+        self.decisions.append(self._journal.append({"person": self.person, **decision}))
+        before = self._learner.weights.copy()
+        self._learner.observe(*_choice(self.decisions[-1]))
+        self._count()
+        moved = self._learner.weights - before
+        most = sorted(range(len(moved)), key=lambda place: -abs(moved[place]))[:_NAMED]
+        return ", ".join(
+            f"{in_words(FEATURES[place])} {moved[place]:+.1f}" for place in most if abs(moved[place]) >= 0.05
+        )
+
+    def close(self) -> None:
+        self._journal.close()
+        self.memory.shut()
+
+    def __enter__(self) -> PersonFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _count(self) -> None:
+        """Put what the decisions say into the hub, unless a model keeps it: then it is the model's."""
+        listed = self.hub.list()
+        if listed != self._strategies:
+            return
+        weights = dict(zip(FEATURES, self._learner.weights, strict=True))
+        # That it is part of a series says it; whether weekly or monthly is a detail for which there is no place.
+        names = [
+            name
+            for name in FEATURES
+            if abs(weights[name]) >= _LEAST and (name == "series=any" or not name.startswith("series="))
+        ]
+        strongest = sorted(names, key=lambda name: -abs(weights[name]))
+        counted = list(dict.fromkeys(f"{in_words(name)} {weights[name]:+.1f}" for name in strongest))[:_PLACES]
+        written = [strategy for strategy in listed if not _COUNTED.fullmatch(strategy)]
+        try:
+            self._strategies = self.hub.update([*counted, *written], round=len(self.decisions))
+        except HubRefusal:  # a model has filled the hub: its strategies stay
+            return
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"can't write to {self.path}: {error}", fix="make room; what you answered is kept"
+            ) from None
+
+
+def _choice(decision: Mapping[str, Any]) -> tuple[Floats, int]:
+    events = decision["events"]
+    return matrix(events), [event["letter"] for event in events].index(decision["accepted"])

@@ -1,0 +1,86 @@
+"""The four rewards of a calendar round: format, decision, ranking, and use of the memory.
+
+The one rule: each is a number of a round between 0 and 1, read from the record alone. Their weights, the curriculum
+among them, are the run's business:
+
+    [[rewards]]
+    name = "calendar_hub"
+    weight = "round:0.5->0"
+
+Format weight and decision weight are hyperparameters whose values the paper doesn't give; the shipped spec takes 1 for
+both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from agentfw import Settings
+from agentfw.episode import Episode
+from agentfw.scores import RewardModel, Score
+
+from ...rewards.round_measure import Measured
+
+__all__ = ["CalendarDecision", "CalendarFormat", "CalendarHub", "CalendarHubSettings", "CalendarRanking"]
+
+
+class CalendarFormat(Measured):
+    """1 where the decision names an event of the round and ranks all of them."""
+
+    component, measure = "calendar_format", "format"
+
+
+class CalendarDecision(Measured):
+    """1 where the event was kept that the user keeps."""
+
+    component, measure, track = "calendar_decision", "error", "personal"
+
+    def value(self, measured: float) -> float:
+        return 1.0 - measured
+
+
+class CalendarRanking(Measured):
+    """How far up the true event was ranked: 1 first, 0 last."""
+
+    component, measure, track = "calendar_ranking", "ord", "personal"
+
+
+class CalendarHubSettings(Settings):
+    tools: tuple[str, ...] = Field(("strategy_hub",), description="Which tools are the memory's.")
+    actions: tuple[str, ...] = Field(
+        ("update",),
+        description="Which values of a call's `action` count; empty for any call. The paper's rollout counts updates.",
+    )
+
+
+class CalendarHub(RewardModel):
+    """1 where the memory was called in the round and the call went well."""
+
+    def __init__(self, settings: CalendarHubSettings | None = None) -> None:
+        self.settings = settings or CalendarHubSettings()
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        scores: list[Score] = []
+        for episode in group:
+            used = self._used(episode)
+            rounds = sorted({measure.round for measure in episode.measures if measure.name == "error"})
+            scores += [Score(episode.id, "calendar_hub", float(number in used), "base", number) for number in rounds]
+        return scores
+
+    def _used(self, episode: Episode) -> set[int]:
+        """The rounds with a valid call: one that counts, and whose answer says that it went well."""
+        number = 0
+        called: dict[str, int] = {}
+        used: set[int] = set()
+        for event in episode.events:
+            if event.kind == "round":
+                number = int(event.name)
+            elif event.kind == "intervention" and event.name in self.settings.tools:
+                action = event.data.get("action")
+                if not self.settings.actions or action in self.settings.actions:
+                    called[str(event.data.get("id"))] = number
+            elif event.kind == "observation" and event.name == "answer" and event.data.get("well"):
+                used.add(called.get(str(event.data.get("call")), 0))
+        return used - {0}

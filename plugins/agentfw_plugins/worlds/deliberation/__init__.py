@@ -1,0 +1,1 @@
+"""Questions with deadlines, where thinking takes time."""

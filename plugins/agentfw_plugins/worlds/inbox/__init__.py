@@ -1,0 +1,1 @@
+"""The inbox: an assistant writes a document while mails arrive."""

@@ -1,0 +1,307 @@
+"""The desk: mails arrive while a document is being written, and everything takes time.
+
+The one rule: writing is a stream that can be put aside: what is written stays, and goes on where it was. So what an
+agent loses is only what it learns of too late; that is what the interfaces differ in.
+
+    agentfw run inbox
+    agentfw run inbox --interface step_loop --set environment.single=true
+
+After the digital assistant of the engagement-process paper (section 5.2.1, appendix D). Its cached outputs, its mails
+and their recommendations are not public: documents and mails here are ours, and so is how long the documents are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from agentfw.agent import Moment
+from agentfw.environment import Environment, World, action
+from agentfw.episode import Intervention, Observation, Task
+from agentfw.errors import InterventionRefused
+from agentfw.timeline import Time, Work
+
+from . import scoring
+from .inbox_settings import InboxSettings
+from .library import read_library
+from .mails import Arrivals, Mail
+from .triage_assistant import Triage
+
+__all__ = ["Inbox", "InboxSettings"]
+
+
+class Inbox(Environment):
+    """You are an assistant at a desk. You write a document, section by section, and mails arrive meanwhile.
+
+    Every mail has an urgency and a time at which it is due. Handle as many as you can in time, the urgent ones first,
+    and get the document done. Whatever you do takes time, and time goes on while you do it. You do one thing at a time:
+    turning to a mail puts the writing aside, and what you ask for while you are at a mail comes after it.
+    """
+
+    headline = "balanced"
+
+    def __init__(self, settings: InboxSettings | None = None) -> None:
+        self.settings = settings or InboxSettings()
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        documents = read_library().documents
+        document = documents[task.seed % len(documents)]
+        self._document = document.in_one_go() if self.settings.single else document
+        self._arrivals = Arrivals(self.settings, world.seeds)
+        self._triage = Triage(self.settings.durations.handle_email)
+        self._mails: list[Mail] = []
+        self._section: Work | None = None
+        self._written = 0
+        self._at_mails = False
+        self._hand: Work | None = None
+        self._next: deque[Callable[[], None]] = deque()
+        self._switches = self._interruptions = 0
+        world.observe(
+            "document",
+            {"title": document.title, "sections": len(self._document.sections)},
+            text=f"the document: {document.title}. {document.asks} Sections: "
+            + ", ".join(section.heading for section in self._document.sections),
+        )
+        world.at(self.settings.horizon, self._close)
+        self._expect_mail()
+
+    def time_per_token(self) -> float:
+        return self.settings.time_per_token
+
+    # -- what the agent can do -----------------------------------------------------------------------------------------
+
+    @action
+    def write(self) -> None:
+        """Go on writing the document, where you left off, to the end of the section."""
+        if self._finished:
+            raise InterventionRefused("the document is finished")
+        if self._hand is None:
+            self._turn_back()
+        else:
+            self._next.append(self._turn_back)
+
+    @action
+    def check_inbox(self) -> None:
+        """See which mails wait, and when each is due."""
+        self._turn_to("check_inbox", self.settings.durations.check_inbox, self._show_inbox)
+
+    @action
+    def triage(self) -> None:
+        """Weigh the mails that have come since you last did: for each, what is best done about it, and by when."""
+        self._turn_to("triage", self.settings.durations.triage, self._show_advice)
+
+    @action
+    def open_message(self, message: int) -> None:
+        """Read one mail."""
+        mail = self._mail(message)
+        self._turn_to("open_message", self.settings.durations.open_message, lambda: self._show(mail), mail)
+
+    @action
+    def handle_email(self, message: int) -> None:
+        """Do what a mail asks for and answer it."""
+        mail = self._mail(message)
+        if not mail.waits:
+            why = "was due before" if mail.missed else "is taken care of already"
+            raise InterventionRefused(f"mail {message} {why}")
+        mail.taken = True
+        self._turn_to(
+            "handle_email", self.settings.durations.handle_email, lambda: self._handled(mail), mail, handles=True
+        )
+
+    @action
+    def set_reminder(self, message: int, after: Annotated[float, Field(gt=0)]) -> None:
+        """Be reminded of a mail after some time.
+
+        after: in how long
+        """
+        mail = self._mail(message)
+        if after > self.settings.horizon:
+            raise InterventionRefused(f"a reminder after {after} makes no sense; the day has {self.settings.horizon:g}")
+        self._turn_to("set_reminder", self.settings.durations.set_reminder, lambda: self._put_off(mail, after))
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def _expect_mail(self) -> None:
+        if self.settings.rate > 0:
+            self.world.after(self._arrivals.gap(), self._mail_arrives)
+
+    def _mail_arrives(self) -> None:
+        mail = self._arrivals.mail(len(self._mails), self.world.now)
+        self._mails.append(mail)
+        # In two steps: what is finished when it is due is finished in time.
+        self.world.at(mail.due, lambda: self.world.after(0, lambda: self._due(mail)))
+        self.world.observe("mail", mail.headline(), text=f"new mail {mail}")
+        self._expect_mail()
+
+    def _due(self, mail: Mail) -> None:
+        if mail.handled:
+            return
+        mail.missed = True
+        # Left out, the mails that nobody got to would make the slowest assistant look quick.
+        self._waited(mail)
+        if mail.handling is not None:
+            mail.handling.cancel()
+            self._go_on()
+        self.world.utility(scoring.MISSED, "mail missed")
+        self.world.observe("missed", {"message": mail.number})
+
+    def _handled(self, mail: Mail) -> None:
+        mail.handled = True
+        self.world.utility(scoring.HANDLED, "mail handled")
+        self.world.observe("handled", {"message": mail.number})
+
+    def _show_inbox(self) -> None:
+        mails = [mail for mail in self._mails if mail.waits]
+        lines = [f"\n  mail {mail}, due at {mail.due:.2f}" for mail in mails]
+        self.world.observe(
+            "inbox", {"mails": [mail.entry() for mail in mails]}, text=f"inbox: {len(mails)} waiting" + "".join(lines)
+        )
+
+    def _show_advice(self) -> None:
+        mails = [mail for mail in self._mails if mail.waits and not mail.weighed]
+        advice, lines = [], [f"weighed: {len(mails)}"]
+        for mail in mails:
+            mail.weighed = True
+            chances = mail.scenario.advice
+            advice.append({**mail.entry(), "advice": mail.advice, "chances": dict(chances)})
+            share = ", ".join(f"{name} {chance:.0%}" for name, chance in chances.items())
+            lines.append(f"  mail {mail}, due at {mail.due:.2f}: {mail.advice} ({share})")
+        self.world.observe("triage", {"mails": advice}, text="\n".join(lines))
+
+    def _show(self, mail: Mail) -> None:
+        data = {**mail.entry(), "body": mail.scenario.body}
+        self.world.observe("message", data, text=f"mail {mail}, due at {mail.due:.2f}\n  {mail.scenario.body}")
+
+    def _put_off(self, mail: Mail, after: Time) -> None:
+        def remind() -> None:
+            if mail.waits:
+                self.world.observe("reminder", mail.entry(), text=f"reminder of mail {mail}, due at {mail.due:.2f}")
+
+        self.world.observe("reminder_set", {"message": mail.number, "at": round(self.world.now + after, 2)})
+        self.world.after(after, remind)
+
+    def _section_written(self, work: Work) -> None:
+        section, count = self._document.sections[self._written], len(self._document.sections)
+        self._section = None
+        self._written += 1
+        self.world.utility(scoring.DOCUMENT / count, "section written")
+        if self._finished:
+            self.world.utility(scoring.FINISHED, "document finished")
+        self.world.observe(
+            "section",
+            {"heading": section.heading, "sections": count - self._written},
+            text=f"written: {section.heading}; {count - self._written} of {count} sections to go\n  {section.text}",
+        )
+
+    # -- one thing at a time -------------------------------------------------------------------------------------------
+
+    def _turn_back(self) -> None:
+        """To the document, which takes a moment when one comes from the mails."""
+        if self._at_mails:
+            self._focus(mails=False)
+            self._take_up("turning_back", self.settings.durations.turning_back, self._write)
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        if self._section is not None:
+            self._section.resume()
+        elif not self._finished:
+            length = self._document.sections[self._written].tokens * self.settings.time_per_token
+            self._section = self.world.work("write", length, self._section_written)
+
+    def _turn_to(
+        self, name: str, takes: Time, done: Callable[[], object], mail: Mail | None = None, *, handles: bool = False
+    ) -> None:
+        """Do something with the mails: at once, for it interrupts the writing, but after what else is in hand."""
+
+        def begin() -> None:
+            if mail is not None and mail.missed:
+                return
+            self._focus(mails=True)
+            if self._section is not None and self._section.running:
+                self._interruptions += 1
+                self._section.interrupt()
+            self._take_up(name, takes, done)
+            if mail is not None:
+                self._waited(mail)
+                if handles:
+                    mail.handling = self._hand
+
+        if self._hand is None:
+            begin()
+        else:
+            self._next.append(begin)
+
+    def _take_up(self, name: str, takes: Time, done: Callable[[], object]) -> None:
+        def finish(work: Work) -> None:
+            done()
+            self._go_on()
+
+        self._hand = self.world.work(name, takes, finish)
+
+    def _go_on(self) -> None:
+        """With what was asked for meanwhile."""
+        self._hand = None
+        while self._next and self._hand is None:
+            self._next.popleft()()
+
+    def _focus(self, *, mails: bool) -> None:
+        self._switches += mails != self._at_mails
+        self._at_mails = mails
+
+    def _waited(self, mail: Mail) -> None:
+        """Reading a mail or handling it is a response; being told of it, weighing it or putting it off is none."""
+        if mail.waited is None:
+            mail.waited = self.world.now - mail.arrived
+            self.world.measure("latency", mail.waited)
+
+    def _mail(self, number: int) -> Mail:
+        if not 0 <= number < len(self._mails):
+            raise InterventionRefused(f"there is no mail {number}; {len(self._mails)} have come so far")
+        return self._mails[number]
+
+    @property
+    def _finished(self) -> bool:
+        return self._written >= len(self._document.sections)
+
+    # -- how it went ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _begun(self) -> float:
+        """The share of the section in hand that is written."""
+        return 0.0 if self._section is None else self._section.spent / self._section.duration
+
+    def _close(self) -> None:
+        if self._begun:
+            self.world.utility(scoring.DOCUMENT * self._begun / len(self._document.sections), "part of a section")
+        self.world.utility(scoring.SWITCH * self._switches, "switches")
+        self.world.utility(scoring.INTERRUPTION * self._interruptions, "interruptions")
+        self.world.finish(**self.outcome())
+
+    def outcome(self) -> Mapping[str, float]:
+        document = (self._written + self._begun) / len(self._document.sections)
+        mails = scoring.in_time(self._mails)
+        waits = [mail.waited for mail in self._mails if mail.waited is not None]
+        return {
+            "balanced": scoring.balanced(document, mails),
+            "document": document,
+            "mails": mails,
+            "missed": sum(mail.missed for mail in self._mails) / max(1, len(self._mails)),
+            **({"latency": sum(waits) / len(waits)} if waits else {}),
+            "interruptions": float(self._interruptions),
+        }
+
+    def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
+        """Weigh new mails, and do what the triage says of each; write in between."""
+        return self._triage.answer(moment)
+
+    def reflex(self, observation: Observation) -> Iterable[Intervention]:
+        """What is of high urgency is handled at once, whatever else is going on."""
+        if observation.name == "mail" and observation.data["urgency"] == "high":
+            return [Intervention("handle_email", {"message": observation.data["message"]})]
+        return []

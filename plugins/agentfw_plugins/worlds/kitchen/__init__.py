@@ -1,0 +1,1 @@
+"""The kitchen: an agent cooks and tutors a pupil on one clock."""

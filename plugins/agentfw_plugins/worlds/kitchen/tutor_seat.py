@@ -1,0 +1,151 @@
+"""The tutor: a seat of its own on the kitchen's clock, where any policy explains, a token a tick.
+
+The one rule: what was said stays said. A stretch of explaining that is broken off keeps the words that were out, and
+the next stretch is asked to go on from there; whether it does is counted, not assumed.
+
+    stretch = Stretch(world, problem, policy, over)      # it runs, and calls over(turn) when it has said its say
+    turn = stretch.stop()                                # what was out when it was put aside
+
+Each stretch is an engagement, with a turn on record like any other: its text, its tokens, and whether it was
+interrupted. The tutor knows nothing of the kitchen. While the agent decides, the tutor goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from agentfw.agent import Agent, Decision, Moment
+from agentfw.engagement import Engagement
+from agentfw.environment import Brief, Environment, World
+from agentfw.episode import Episode, Message, Task, Turn
+from agentfw.host import Host
+from agentfw.policy import Generation, Policy, Request, Sampling
+
+from .tutoring_problems import Problem
+
+__all__ = ["Stretch", "load_tutor", "restarts"]
+
+_TAIL = 1200
+"""Characters of what was said before that the tutor is reminded of."""
+_TELLING = 6
+"""Words that tell the beginning of one explanation from another."""
+
+_GOAL = """You are a patient tutor of mathematics. You explain worked exercises in plain prose, step by step.
+
+Write only the explanation itself: no headings, no tags, no remarks about yourself or about being interrupted. If the
+explanation has begun already, go on exactly where it ends, in the middle of a sentence if need be, and don't repeat or
+sum up what was said."""
+
+
+class Stretch:
+    """Explaining one problem without a break, from where it stands."""
+
+    def __init__(self, world: World, problem: Problem, policy: Policy | None, over: Callable[[Turn], object]) -> None:
+        self._turn: Turn | None = None
+        agent = _Tutor(policy or _Written(problem), problem)
+        self._engagement = Engagement(_Desk(over), agent, watch=self._began)
+        above = getattr(world, "seat", "")
+        self._engagement.start(
+            world.timeline, world.episode, world.seeds.child("tutor"), seat=f"{above}/tutor" if above else "tutor"
+        )
+
+    def _began(self, episode: Episode, turn: Turn) -> None:
+        self._turn = turn
+
+    def stop(self) -> Turn | None:
+        """Put it aside; None where it hadn't begun to speak."""
+        self._engagement.world.finish()
+        return self._turn
+
+
+class _Desk(Environment):
+    """Where the tutor sits: its world is over when it has said its say."""
+
+    def __init__(self, over: Callable[[Turn], object]) -> None:
+        self._over = over
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+
+    def goal(self) -> str:
+        return _GOAL
+
+    def time_per_token(self) -> float:
+        return 1.0
+
+    def turned(self, turn: Turn) -> None:
+        self.world.finish()
+        self._over(turn)
+
+
+class _Tutor(Agent):
+    def __init__(self, policy: Policy, problem: Problem) -> None:
+        self.policy, self.problem = policy, problem
+
+    def begin(self, task: Task, brief: Brief) -> None:
+        self.task, self.brief = task, brief
+
+    async def act(self, moment: Moment) -> Decision:
+        messages = (Message("system", self.brief.goal), Message("user", _request(self.problem)))
+        most = self.problem.left
+        generation = await self.policy.generate(
+            Request(messages, (), Sampling(max_tokens=most), moment, self.brief, self.task)
+        )
+        if generation.length > most:
+            generation = generation.cut(most)
+            generation.finish = "length"
+        takes = self.policy.generation_time(generation, self.brief.time_per_token)
+        return Decision((), takes, None, generation, messages)
+
+
+def _request(problem: Problem) -> str:
+    questions = "\n".join(f"{number}. {question}" for number, question in enumerate(problem.questions, start=1))
+    lines = [f"Problem {problem.name}. Explain these exercises one after the other:", questions, ""]
+    if problem.said:
+        lines += [
+            f"The explanation has begun, and about {problem.left} tokens are left for the rest. It ends with:",
+            "",
+            problem.said[-_TAIL:],
+            "",
+            "Go on from there.",
+        ]
+    else:
+        lines.append(f"Nothing has been said yet. Take about {problem.left} tokens. Begin.")
+    return "\n".join(lines)
+
+
+class _Written(Policy):
+    """Says the written explanation, from where it stands."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    async def generate(self, request: Request) -> Generation:
+        pieces = self.problem.pieces[self.problem.spent :]
+        return Generation("".join(pieces), count=len(pieces), pieces=pieces, version="written")
+
+
+def restarts(problem: Problem, text: str) -> bool:
+    """Whether a text that should go on with an explanation begins it anew."""
+    words = text.split()[:_TELLING]
+    return len(words) == _TELLING and words == problem.said.split()[:_TELLING]
+
+
+def load_tutor(name: str, settings: Mapping[str, Any]) -> Policy:
+    """The policy of this name, as the host knows it; one for all episodes of a process, as a run has one."""
+    return _loaded(name, json.dumps(settings, sort_keys=True))
+
+
+@cache
+def _loaded(name: str, settings: str) -> Policy:
+    policy = _host().create("policy", name, json.loads(settings), where="environment.tutor_settings")
+    assert isinstance(policy, Policy)
+    return policy
+
+
+@cache
+def _host() -> Host:
+    return Host.load()

@@ -1,0 +1,1 @@
+"""A patrol on a grid, with alarms that don't wait."""

@@ -1,0 +1,189 @@
+"""`agentfw memory` on a store: what it prints, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agentfw_cli.main import main
+from agentfw_memory import SkillGraph
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Memory = Callable[..., Answer]
+
+TRAJECTORY = {
+    "id": "t1",
+    "user": "ana",
+    "query": "move my meeting",
+    "scenarios": ["rescheduling"],
+    "steps": [{"action": "look", "tool": "calendar", "worked": True}],
+    "outcome": "Ana prefers the earliest slot.",
+    "reward": 0.9,
+}
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memory:
+    """Call `agentfw memory WORD...` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTFW_DISABLE_PLUGINS", "")
+
+    def call(*words: str) -> Answer:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["memory", *words])
+        assert isinstance(ended.value.code, int)
+        return Answer(ended.value.code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def filled(memory: Memory) -> Memory:
+    words = ("--embedder", "hash", "--tool", "calendar", "--scenario", "rescheduling")
+    assert memory("add", "--owner", "ana", "Offer the earliest slot first", *words).code == 0
+    assert memory("add", "--owner", "ben", "Never move lunch", "--shared").code == 0
+    return memory
+
+
+def test_what_was_added_is_recalled_with_its_reasons(filled: Memory) -> None:
+    people = filled("recall", "--user", "ana", "which slot do I offer?")
+    assert people.code == 0
+    assert "Offer the earliest slot first" in people.out.splitlines()[0]
+    assert "private, ana's; tools calendar; for rescheduling" in people.out
+    assert "similar to the query" in people.out
+    hits = filled("recall", "--user", "ana", "which slot do I offer?", "--json").json
+    assert [hit["skill"]["text"] for hit in hits] == ["Offer the earliest slot first", "Never move lunch"]
+    assert hits[0]["why"]["query"] > 0
+    others = filled("recall", "--user", "ben", "which slot do I offer?", "-k", "1", "--json").json
+    assert [hit["skill"]["owner"] for hit in others] == ["ben"]
+
+
+def test_stats_say_how_much_there_is(filled: Memory) -> None:
+    assert "1 shared, 1 private" in filled("stats").out
+    found = filled("stats", "--json").json
+    assert found["nodes"] == {"scenario": 1, "skill": 2, "tool": 1, "user": 2}
+    assert found["embedder"].startswith("hash")
+    assert filled("add", "--owner", "cleo", "Hers", "--tenant", "another").code == 0
+    assert filled("stats", "--tenant", "another", "--json").json["nodes"] == {"skill": 1, "user": 1}
+
+
+def test_trajectories_are_learned_once(filled: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "trajectories.jsonl"
+    path.write_text(json.dumps(TRAJECTORY) + "\n\n" + json.dumps({**TRAJECTORY, "id": "t2", "reward": 0.1}) + "\n")
+    first, second = filled("learn", str(path), "--json").json
+    assert len(first["added"]) == 2
+    assert second["added"] == []
+    assert all(one["known_already"] for one in filled("learn", str(path), "--json").json)
+    assert "known already" in filled("learn", str(path)).out
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", "line 1 is no trajectory"),
+        ("[]", "line 1 is no trajectory"),
+        ('{"id": "t1"}', "line 1 has no reward"),
+        (json.dumps({**TRAJECTORY, "reward": "much"}), "trajectory 1: the reward 'much' is not a finite number"),
+        (json.dumps({**TRAJECTORY, "mood": "good"}), "trajectory 1: not a trajectory"),
+    ],
+)
+def test_a_line_that_is_no_trajectory_is_told(memory: Memory, tmp_path: Path, line: str, words: str) -> None:
+    (tmp_path / "wrong.jsonl").write_text(line + "\n")
+    answer = memory("learn", "wrong.jsonl", "--embedder", "hash")
+    assert answer.code == 2
+    assert words in answer.err
+    assert "fix:" in answer.err
+
+
+def test_forgetting_wants_a_yes(filled: Memory) -> None:
+    refused = filled("forget", "ana")
+    assert (refused.code, refused.out) == (2, "")
+    assert "agentfw memory forget ana --yes" in refused.err
+    assert filled("forget", "ana", "--yes", "--json").json["skills"] == 1
+    assert filled("recall", "--user", "ana", "slot", "--json").json[0]["skill"]["owner"] == "ben"
+    assert "skills" in filled("forget", "ben", "--yes").out
+    assert "no data of bem was found" in filled("forget", "bem", "--yes").err
+
+
+def test_an_export_goes_into_another_store_and_comes_out_equal(filled: Memory, tmp_path: Path) -> None:
+    assert "written to one.jsonl" in filled("export", "one.jsonl").out
+    rows = filled("import", "one.jsonl", "--store", "other.db", "--tenant", "team", "--json").json["rows"]
+    assert filled("export", "two.jsonl", "--store", "other.db", "--tenant", "team", "--json").json["rows"] == rows
+    assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
+    again = filled("import", "one.jsonl", "--store", "other.db", "--tenant", "team")
+    assert again.code == 2
+    assert "is not empty" in again.err
+
+
+def test_vectors_are_made_anew(filled: Memory) -> None:
+    assert filled("reembed", "--embedder", "hash:32", "--json").json == {"embedder": "hash:32", "vectors": 2}
+    assert filled("stats", "--json").json["dimensions"] == 32
+    assert "0 vectors" in filled("reembed", "--embedder", "hash:32").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stats",),
+        ("recall", "--user", "ana", "hello"),
+        ("forget", "ana", "--yes"),
+        ("export", "out.jsonl"),
+        ("reembed", "--embedder", "hash"),
+    ],
+)
+def test_what_only_reads_makes_no_store(memory: Memory, tmp_path: Path, words: tuple[str, ...]) -> None:
+    answer = memory(*words)
+    assert answer.code == 2
+    assert "there is no store skills.db" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stats",),
+        ("recall", "--user", "ana", "hello"),
+        ("forget", "ana", "--yes"),
+        ("export", "out.jsonl"),
+        ("reembed", "--embedder", "hash"),
+        ("view",),
+    ],
+)
+def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert filled("add", "--owner", "ana", "One more", "--tenant", "team-b").code == 0
+    answer = filled(*words, "--tenant", "agentwf")
+    assert answer.code == 2
+    assert 'there is no tenant "agentwf" in skills.db' in answer.err
+    assert "pass --tenant agentfw; its tenants are agentfw, team-b" in answer.err
+    assert SkillGraph.tenants(tmp_path / "skills.db") == ["agentfw", "team-b"]
+
+
+def test_a_foreign_file_and_an_empty_query_are_refused_in_words(filled: Memory, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database of anybody's\n" * 100)
+    foreign = filled("stats", "--store", "notes.txt")
+    assert (foreign.code, "not a file of skill graphs" in foreign.err) == (2, True)
+    empty = filled("recall", "--user", "ana", " ")
+    assert (empty.code, "the query is empty" in empty.err) == (2, True)
+
+
+def test_the_page_has_every_node_and_needs_nobody(filled: Memory, tmp_path: Path) -> None:
+    assert filled("view", "--json").json == {"path": "skills.html", "nodes": 6}
+    page = (tmp_path / "skills.html").read_text("utf-8")
+    assert "Offer the earliest slot first" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert filled("view", "--out", "no/such/folder.html").code == 2

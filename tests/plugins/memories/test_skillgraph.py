@@ -1,0 +1,166 @@
+"""The skill graph as a memory: what an agent sees of it, what it learns from an episode, and its settings."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from agentfw.episode import Call, Episode, Event, Message, Task, Turn
+from agentfw.errors import UsageError
+from agentfw.memory import Query, Recollection
+from agentfw_memory import GraphSettings, SkillGraph
+from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
+
+TASK = Task(0, 7, user="ana")
+
+
+def memory(folder: Path, **settings: object) -> SkillGraphMemory:
+    made = SkillGraphMemory(SkillGraphSettings.model_validate({"embedder": "hash", **settings}))
+    made.open(folder)
+    return made
+
+
+def recalled(of: SkillGraphMemory, text: str, task: Task = TASK) -> list[Recollection]:
+    return list(asyncio.run(of.recall(Query(text, task))))
+
+
+def episode(task: Task = TASK, *, shown: str = "", calls: tuple[str, ...] = ("calendar", "mail")) -> Episode:
+    """Ana wants a meeting moved; the first call is refused where it is called `broken`."""
+    made = Episode(task, environment="office")
+    made.events.append(Event(0.0, "observation", "mail", {"text": "please move my meeting with Ben"}))
+    made.messages.append(Message("user", f"[0]\n{shown}please move my meeting with Ben"))
+    for number, name in enumerate(calls):
+        call = Call(name, {}, str(number))
+        made.turns.append(Turn(number, 0.0, 1.0, calls=(call,)))
+        kind = "refused" if name == "broken" else "intervention"
+        made.events.append(Event(1.0, kind, name, {"id": call.id}))
+        made.events.append(Event(1.0, "observation", "reply", {"text": "Ana prefers the earliest slot."}))
+    return made
+
+
+def learn(of: SkillGraphMemory, one: Episode, reward: float = 1.0) -> None:
+    asyncio.run(of.learn(one, reward))
+
+
+def test_a_good_episode_becomes_skills_that_are_recalled_with_their_reasons(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    assert recalled(mine, "move my meeting") == []
+    learn(mine, episode())
+    found = recalled(mine, "which slot for the meeting?")
+    assert {one.text.partition(": ")[2] for one in found} == {
+        "For office, prefer the earliest slot (tools: calendar, mail; for: office)",
+        "For office, use calendar, then mail (tools: calendar, mail; for: office)",
+    }
+    assert all(one.text.startswith(f"{one.why['skill']}: ") for one in found)
+    assert found[0].score >= found[1].score
+    assert set(found[0].why) == {"skill", "query", "user", "community", "complement", "conflict", "path"}
+
+
+def test_a_poor_episode_teaches_nothing(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    learn(mine, episode(), 0.2)
+    assert recalled(mine, "move my meeting") == []
+    assert mine.graph.stats().nodes["trajectory"] == 1
+
+
+def test_what_was_refused_is_no_way_to_do_it(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    learn(mine, episode(calls=("broken", "mail")))
+    texts = " ".join(one.text for one in recalled(mine, "move my meeting"))
+    assert "when broken fails, use mail" in texts
+    assert "use broken" not in texts
+
+
+def test_one_users_skills_are_nobody_elses(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    learn(mine, episode())
+    assert recalled(mine, "move my meeting", replace(TASK, user="ben")) == []
+
+
+def test_an_episode_counts_once_and_each_user_and_run_for_itself(tmp_path: Path) -> None:
+    where = str(tmp_path / "team.db")
+    first, second = memory(tmp_path / "run-1", path=where), memory(tmp_path / "run-2", path=where)
+    for one in (first, first, second):
+        learn(one, episode())
+    learn(first, episode(replace(TASK, user="ben")))
+    assert first.graph.stats().nodes["trajectory"] == 3
+    assert second.graph.stats().nodes["trajectory"] == 3
+
+
+def test_a_skill_that_the_agent_was_shown_counts_as_used(tmp_path: Path) -> None:
+    mine = memory(tmp_path, evolve=True, new_skills=0)
+    kept = mine.graph.add_skill(owner="ana", text="Offer the\nearliest slot first")
+    other = mine.graph.add_skill(owner="ana", text="Ask for the order number")
+    (line,) = [one.text for one in recalled(mine, "slot") if one.text.startswith(f"{kept.id}:")]
+    assert line == f"{kept.id}: Offer the earliest slot first"
+    learn(mine, episode(shown=f"You remember:\n- {line}\n- {other.id}: something it never said\n- s999: nobody\n"), 0.5)
+    assert (mine.graph.skill(kept.id).uses, mine.graph.skill(kept.id).utility) == (1, 0.5)
+    assert mine.graph.skill(other.id).uses == 0
+
+
+def test_an_odd_call_of_a_model_is_no_error(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    learn(mine, episode(calls=("x" * 500, "new\nline", "", "mail")))
+    assert any("mail" in one.text for one in recalled(mine, "move my meeting"))
+
+
+def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
+    plain = SkillGraphSettings()
+    assert plain.for_graph() == GraphSettings()
+    # Those are a matter of the library's: how its index and its file work, and what fits into a text.
+    theirs = {"resolutions", "exact_up_to", "probed", "longest_text", "power_safe"}
+    assert {field.name for field in fields(GraphSettings)} - set(type(plain).model_fields) == theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("query_weight", 0.9),
+        ("user_weight", 0.0),
+        ("community_weight", 0.9),
+        ("complement_boost", 0.5),
+        ("conflict_weight", 0.5),
+        ("conflicts_with", "candidates"),
+        ("query_similarity", "words"),
+        ("candidates", 3),
+        ("siblings", 0),
+        ("communities", "louvain"),
+        ("evolve", False),
+        ("learn_from", -4.0),
+        ("new_skills", 1),
+        ("merge_above", 0.5),
+        ("complement_after", 0),
+        ("find_conflicts", False),
+        ("skills_per_owner", 5),
+        ("seed", 11),
+    ],
+)
+def test_a_knob_reaches_the_graph(tmp_path: Path, name: str, value: object) -> None:
+    assert getattr(memory(tmp_path, **{name: value}).graph.settings, name) == value
+
+
+def test_an_ablation_is_a_beginning_and_what_is_set_besides_holds(tmp_path: Path) -> None:
+    settings = memory(tmp_path, ablation="A2", siblings=4).graph.settings
+    assert settings == replace(GraphSettings.ablation("A2"), siblings=4)
+
+
+def test_a_store_that_cannot_be_used_is_a_wrong_setting(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("no database of anybody's\n" * 100)
+    with pytest.raises(UsageError, match="not a file of skill graphs") as refused:
+        _ = memory(tmp_path, path=str(path)).graph
+    assert refused.value.fix
+    memory(tmp_path, path=str(tmp_path / "a.db")).graph.close()
+    with pytest.raises(UsageError, match="were made by hash"):
+        _ = memory(tmp_path, path=str(tmp_path / "a.db"), embedder="hash:64").graph
+
+
+def test_the_graph_of_a_run_is_a_library_file(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    learn(mine, episode())
+    asyncio.run(mine.close())
+    with SkillGraph.open(tmp_path / "skills.db", tenant="agentfw") as graph:
+        assert graph.stats().nodes["skill"] == 2

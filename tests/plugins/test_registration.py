@@ -1,0 +1,48 @@
+"""What ships is registered by the folder that it is in, and registering it imports nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentfw_plugins
+from agentfw.component import KINDS
+from agentfw.testing import fresh_host
+from agentfw_plugins.registration import registrations
+
+PACKAGE = Path(agentfw_plugins.__file__).parent
+WORLDS = sorted(path.parent.name for path in (PACKAGE / "worlds").glob("*/environment.py"))
+HEAVY = {"pydantic", "numpy", "torch", "httpx", "rich", "click", "yaml", "asyncio"}
+
+
+def test_registering_everything_imports_nothing_heavy() -> None:
+    code = "import sys, agentfw_plugins.plugin; print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert not HEAVY & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_world_registers_an_environment_of_its_name(world: str) -> None:
+    assert [component.name for component in registrations()[f"worlds.{world}"].environments] == [world]
+
+
+@pytest.mark.parametrize("folder", registrations())
+def test_a_folder_registers_what_is_in_it(folder: str) -> None:
+    registration = registrations()[folder]
+
+    components = [one for kind in KINDS.values() for one in getattr(registration, kind.plural)]
+
+    assert components or registration.specs
+    assert all(component.factory.startswith(f"agentfw_plugins.{folder}.") for component in components)
+    assert all(Path(spec.path).is_relative_to(PACKAGE.joinpath(*folder.split("."))) for spec in registration.specs)
+
+
+def test_every_spec_that_ships_has_a_name() -> None:
+    named = {Path(spec.path) for spec in fresh_host(builtins=True, strict=False).specs().values()}
+
+    assert named == set(PACKAGE.rglob("specs/*.toml"))

@@ -1,0 +1,93 @@
+"""What simple players reach stands beside a run: in its table, its JSON and its report, on the very same rounds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agentfw import Engagement, PolicyAgent
+from agentfw.episode import Task
+from agentfw.runs.folder import RunFolder
+from agentfw_cli.main import main
+from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES, references
+from agentfw_plugins.worlds.calendar.dataset import Calendar
+from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
+from agentfw_plugins.worlds.calendar.policies import RulesPolicy, RulesSettings
+
+
+@pytest.mark.parametrize("rule", RULE_TITLES)
+def test_a_reference_is_what_the_policy_of_that_rule_reaches(rule: str) -> None:
+    environment = CalendarConflicts(CalendarSettings(rounds=30))
+    (task,) = environment.tasks(1, 7, "test")
+
+    episode = asyncio.run(Engagement(environment, PolicyAgent(RulesPolicy(RulesSettings(rule=rule)))).run(task))
+
+    assert environment.references(task)[RULE_TITLES[rule]] == pytest.approx(episode.outcome)
+
+
+def test_chance_is_chance(calendars: list[Calendar]) -> None:
+    generator = Random(7)
+
+    errors = [references(calendar, generator)["random"]["error"] for calendar in calendars]
+
+    assert 0.77 < sum(errors) / len(errors) < 0.83
+
+
+def test_a_second_year_of_a_user_has_references_of_its_own() -> None:
+    environment = CalendarConflicts(CalendarSettings(rounds=30))
+    tasks = environment.tasks(11, 7, "test")
+
+    assert tasks[0].user == tasks[10].user
+    assert environment.references(tasks[0]) != environment.references(tasks[10])
+
+
+def test_a_run_shows_them_beside_its_own_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "calendar", "--episodes", "2", "--set", "environment.rounds=25", *words])
+        assert ended.value.code == 0
+        found = capsys.readouterr()
+        return found.out, found.err
+
+    out, err = run("--memory", "strategyhub")
+    (folder,) = (tmp_path / "runs").iterdir()
+
+    assert (
+        err.splitlines()[0]
+        == "calendar   2 users   25 rounds of 5 events   policy linear   memory strategyhub   seed 7"
+    )
+    assert "agentfw run calendar --ics FILE" in err
+    rows = [line for line in out.splitlines() if line.startswith(("linear", "random", *RULE_TITLES.values()))]
+    assert rows[0].startswith("linear + strategyhub")
+    assert len(rows) == 7
+    heading = next(line for line in out.splitlines() if "AER@1" in line)
+    assert heading.split() == ["AER@1", "@25", "ORD", "reduction", "95%", "of", "error"]
+    assert all(len(line) <= 80 for line in [heading, *rows])
+    means = [float(row[22:].split()[1]) for row in rows[1:]]
+    assert means == sorted(means), "the best of them first"
+
+    page = (folder / "report.html").read_text()
+    assert "Beside simple players" in page
+    assert "most urgent first" in page
+    record = json.loads(run("--json")[0])
+    assert set(record["references"]) == {"random", *RULE_TITLES.values()}
+    random = record["references"]["random"]["aer@25"]
+    assert random["low"] <= random["mean"] <= random["high"]
+    assert RunFolder.open(folder).columns["aer@25"] == "@25"
+
+
+def test_one_user_is_called_by_name() -> None:
+    environment = CalendarConflicts(CalendarSettings(rounds=3))
+
+    scene = environment.scene([Task(0, 0, "7-test-0-1")])
+
+    assert scene.endswith("   3 rounds of 5 events")
+    assert "(" in scene

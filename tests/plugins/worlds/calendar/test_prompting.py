@@ -1,0 +1,168 @@
+"""The prompting styles, end to end: what a model behind a server reads, and what becomes of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Host, HostOptions
+from agentfw.runs.run import Run
+from agentfw.runs.spec import apply_assignments, parse_spec, read_spec
+from agentfw_memory import StrategyHubs
+from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
+from agentfw_plugins.worlds.calendar.prompting import STYLES
+
+DECISION = {"accept": "C", "ranking": ["C", "A", "B", "D", "E"], "reason": "it is urgent"}
+ROUNDS = 8
+
+Message = dict[str, Any]
+Model = Callable[[dict[str, Any]], Message]
+
+
+@contextmanager
+def serving(model: Model) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A chat-completions server; what it was asked, in order."""
+    asked: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.append(body)
+            message = {"role": "assistant", "content": None, **model(body)}
+            usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            data = json.dumps(
+                {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+            )
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data.encode())
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.server_address[1]}/v1", asked
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
+def call(name: str, **arguments: Any) -> Message:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"tool_calls": [{"id": f"call-{name}", "type": "function", "function": function}]}
+
+
+def play(style: str, model: Model, folder: Path) -> tuple[Run, list[dict[str, Any]]]:
+    """A short run of the spec that is shipped for a style."""
+    host = Host.load(HostOptions(disabled=("all",)))
+    values = read_spec(Path(host.find_spec(f"calendar-{style}").path))
+    with serving(model) as (address, asked):
+        changes = {"environment": {"rounds": ROUNDS}, "policy": {"base_url": address, "model": "m"}, "episodes": 1}
+        run = Run.create(parse_spec(apply_assignments(values, changes)), host, folder)
+        asyncio.run(run.execute())
+    return run, asked
+
+
+def written(text: str) -> str:
+    return f"{text}{json.dumps({'name': 'decide', 'arguments': DECISION})}"
+
+
+@pytest.mark.parametrize(
+    ("style", "answer", "told"),
+    [
+        ("zero-shot", {"content": written("")}, ["at once"]),
+        (
+            "react",
+            {"content": written("<reasoning>A is optional, C is not.</reasoning>\n<response>") + "</response>"},
+            ["<reasoning>"],
+        ),
+        (
+            "memory-react",
+            {
+                "content": written("<observation>None yet.</observation><reasoning>So C.</reasoning><response>")
+                + "</response>"
+            },
+            ["<observation>", "<reasoning>"],
+        ),
+        ("react", {"content": "<reasoning>C it is.</reasoning>", **call("decide", **DECISION)}, ["<reasoning>"]),
+    ],
+)
+def test_a_style_is_what_the_model_reads_and_its_answer_is_a_decision(
+    tmp_path: Path, style: str, answer: Message, told: list[str]
+) -> None:
+    run, asked = play(style, lambda body: answer, tmp_path)
+
+    (episode,) = run.folder.episodes()
+    assert len(asked) == ROUNDS
+    assert episode.outcome["invalid"] == 0
+    assert [turn.calls[0].arguments["accept"] for turn in episode.turns] == ["C"] * ROUNDS
+    for body in asked:
+        system = body["messages"][0]
+        assert system["role"] == "system"
+        assert system["content"].startswith(CalendarConflicts().goal())
+        assert all(words in system["content"] for words in told)
+        assert "strategy_hub" not in json.dumps(body)
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["decide"]
+        assert (body["temperature"], body["top_p"]) == (0.6, 0.95)
+    # The window of the paper: five turns back, each with the feedback on the one before.
+    last = [message for message in asked[-1]["messages"] if message["role"] == "user"]
+    assert len(last) == 5
+    assert all("feedback: " in message["content"] for message in last)
+
+
+def test_reasoning_without_a_decision_is_asked_again_and_then_counts_as_wrong(tmp_path: Path) -> None:
+    run, asked = play("react", lambda body: {"content": "<reasoning>It is hard to say.</reasoning>"}, tmp_path)
+
+    (episode,) = run.folder.episodes()
+    assert len(asked) == 4 * ROUNDS
+    assert episode.outcome["invalid"] == 1
+    assert episode.outcome["error"] == 1
+    assert "3 more turns for this conflict" in asked[1]["messages"][-1]["content"]
+
+
+def test_with_a_strategyhub_the_model_lists_updates_and_decides(tmp_path: Path) -> None:
+    def model(body: dict[str, Any]) -> Message:
+        last = body["messages"][-1]
+        answered = [message["content"] for message in body["messages"] if message["role"] == "tool"]
+        if "conflict: " in str(last["content"]):
+            return call("strategy_hub", action="list")
+        if answered[-1] == "(no strategies yet)":
+            return call("strategy_hub", action="update", strategies=["urgent first"])
+        return call("decide", **DECISION)
+
+    run, asked = play("strategyhub", model, tmp_path)
+
+    (episode,) = run.folder.episodes()
+    assert [tool["function"]["name"] for tool in asked[0]["tools"]] == ["decide", "strategy_hub"]
+    assert "strategy_hub" in asked[0]["messages"][0]["content"]
+    names = [call.name for turn in episode.turns for call in turn.calls]
+    assert names == ["strategy_hub", "strategy_hub", "decide", *["strategy_hub", "decide"] * (ROUNDS - 1)]
+    assert episode.outcome["invalid"] == 0
+    with StrategyHubs.open(run.folder.path / "strategies.db") as hubs:
+        assert [change.strategies for change in hubs.hub(episode.task.user, episode.id).history()] == [
+            ("urgent first",)
+        ]
+    seen = [message["content"] for message in asked[-1]["messages"] if message["role"] == "tool"]
+    assert "urgent first" in seen[-1]
+
+
+def test_without_a_style_the_goal_is_as_it_always_was() -> None:
+    goal = CalendarConflicts().goal()
+
+    assert goal.startswith("You keep somebody's calendar.")
+    assert not any(text and text in goal for text in STYLES.values())

@@ -1,0 +1,301 @@
+"""The inbox: one thing at a time, nothing handled twice, and what was written stays written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agentfw.agent import Agent, Decision, Moment
+from agentfw.engagement import Engagement
+from agentfw.environment import World
+from agentfw.episode import Episode, Event, Intervention, Task
+from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
+from agentfw.policy_agent import PolicyAgent
+from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
+from agentfw_plugins.worlds.inbox.inbox_settings import Durations
+
+
+class Ruled(Agent):
+    def __init__(self, rule: Callable[[Moment], list[Intervention]]) -> None:
+        self.rule = rule
+
+    async def act(self, moment: Moment) -> Decision:
+        return Decision(self.rule(moment))
+
+
+def at(when: float, *calls: Intervention) -> Callable[[Moment], list[Intervention]]:
+    """These at the first moment from `when` on, and writing at the start."""
+    left = [list(calls)]
+
+    def rule(moment: Moment) -> list[Intervention]:
+        if moment.now >= when and left:
+            return left.pop()
+        return [Intervention("write")] if moment.now == 0 else []
+
+    return rule
+
+
+def handle(*mails: int) -> list[Intervention]:
+    return [Intervention("handle_email", {"message": mail}) for mail in mails]
+
+
+def play(agent: Agent, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
+    return asyncio.run(Engagement(Inbox(InboxSettings(**settings)), agent, interface).run(Task(0, seed=seed)))
+
+
+CALM: dict[str, Any] = {"rate": 0.5, "high": 0, "medium": 0}
+"""Nothing is due within 25 minutes of its arrival."""
+
+
+def heard(episode: Episode, name: str) -> list[Event]:
+    return [event for event in episode.events if event.kind == "observation" and event.name == name]
+
+
+def works(episode: Episode, name: str, state: str) -> list[Event]:
+    return [
+        event for event in episode.events if event.kind == "work" and (event.name, event.data["state"]) == (name, state)
+    ]
+
+
+def test_what_is_asked_for_together_is_done_one_after_the_other() -> None:
+    episode = play(Ruled(at(4, *handle(0, 1))), rate=1.0)
+    began = [event.time for event in works(episode, "handle_email", "started")]
+    assert len(began) == 2
+    assert began[1] == began[0] + 1
+
+
+def test_one_mail_is_handled_once() -> None:
+    episode = play(Ruled(at(10, *handle(0, 0), *handle(0))), **CALM)
+    assert len(works(episode, "handle_email", "started")) == 1
+    assert sum(event.kind == "refused" for event in episode.events) == 2
+    assert [event.data["value"] for event in episode.events if event.name == "mail handled"] == [0.4]
+
+
+def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() -> None:
+    episode = play(Ruled(at(10, *handle(0), Intervention("write"))), **CALM)
+    (aside,), (resumed,) = works(episode, "write", "interrupted"), works(episode, "write", "resumed")
+    # A minute for the mail, and a tenth to turn back.
+    assert resumed.time == pytest.approx(aside.time + 1.1)
+    assert resumed.data["spent"] == aside.data["spent"] > 0
+    assert episode.outcome["interruptions"] == 1
+
+
+def test_turning_back_takes_time_only_when_one_comes_from_the_mails() -> None:
+    def busy(moment: Moment) -> list[Intervention]:
+        return [] if any(work.running for work in moment.in_flight) else [Intervention("write")]
+
+    episode = play(Ruled(busy), rate=0)
+    assert len(works(episode, "write", "finished")) == 4
+    assert not works(episode, "turning_back", "started")
+
+
+@pytest.mark.parametrize(
+    ("call", "takes"),
+    [
+        (Intervention("check_inbox"), 0.1),
+        (Intervention("triage"), 0.2),
+        (Intervention("open_message", {"message": 0}), 0.1),
+        (Intervention("handle_email", {"message": 0}), 1.0),
+        (Intervention("set_reminder", {"message": 0, "after": 4}), 0.1),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_everything_takes_its_time_and_the_time_can_be_set(call: Intervention, takes: float) -> None:
+    def took(**settings: Any) -> float:
+        episode = play(Ruled(at(4, call)), **CALM, **settings)
+        (started,), (finished,) = works(episode, call.name, "started"), works(episode, call.name, "finished")
+        return finished.time - started.time
+
+    assert took() == pytest.approx(takes)
+    assert took(durations={call.name: 0.7}) == pytest.approx(0.7)
+
+
+def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_what_it_is_about() -> None:
+    calls = (Intervention("check_inbox"), Intervention("triage"), Intervention("triage"))
+    episode = play(Ruled(at(10, *calls, Intervention("open_message", {"message": 0}))), **CALM)
+    (inbox,), (first, second), (message,) = (heard(episode, name) for name in ("inbox", "triage", "message"))
+    came = [event.data["message"] for event in heard(episode, "mail") if event.time <= inbox.time]
+    assert [mail["message"] for mail in inbox.data["mails"]] == came
+    assert all(mail["due"] > 0 and mail["advice"] in mail["chances"] for mail in first.data["mails"])
+    assert not second.data["mails"], "each is weighed once"
+    assert message.data["body"] in message.data["text"]
+
+
+def test_a_mail_that_is_finished_at_its_deadline_is_finished_in_time() -> None:
+    class Punctual(Inbox):
+        """One mail, that is due when its handling ends."""
+
+        def begin(self, world: World, task: Task) -> None:
+            super().begin(world, task)
+            world.after(10, self._mail_arrives)
+
+        def _expect_mail(self) -> None: ...
+
+    def rule(moment: Moment) -> list[Intervention]:
+        return (
+            [Intervention("write")] if moment.now == 0 else handle(*[one.data["message"] for one in moment.of("late")])
+        )
+
+    world = Punctual()
+
+    def just_in_time() -> None:
+        world.world.at(world._mails[0].due - 1, lambda: world.world.observe("late", {"message": 0}))
+
+    class Watching(Ruled):
+        async def act(self, moment: Moment) -> Decision:
+            if moment.of("mail"):
+                just_in_time()
+            return await super().act(moment)
+
+    episode = asyncio.run(Engagement(world, Watching(rule)).run(Task(0, seed=3)))
+    assert episode.outcome["mails"] == 1.0
+    assert episode.outcome["missed"] == 0.0
+
+
+def test_a_mail_that_was_due_meanwhile_is_left_out_and_the_next_is_done() -> None:
+    """Everything is asked for at once, and far too late for most of it."""
+    episode = play(Ruled(at(60, *handle(*range(30)))), rate=1.0)
+    assert episode.finish == "finished"
+    assert 0 < episode.outcome["missed"] < 1
+    started = [event.time for event in works(episode, "handle_email", "started")]
+    assert all(later - earlier <= 1.0 + 1e-9 for earlier, later in pairwise(started))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Intervention("handle_email", {"message": 99}),
+        Intervention("open_message", {"message": -1}),
+        Intervention("set_reminder", {"message": 0, "after": 0}),
+        Intervention("set_reminder", {"message": 0, "after": 1e9}),
+        Intervention("reply", {"message": 0}),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused(call: Intervention) -> None:
+    episode = play(Ruled(at(10, call)), **CALM)
+    assert [event.name for event in episode.events if event.kind == "refused"] == [call.name]
+
+
+def test_a_reminder_comes_when_it_was_asked_for() -> None:
+    episode = play(Ruled(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0}))), **CALM)
+    (done,) = works(episode, "set_reminder", "finished")
+    (reminder,) = heard(episode, "reminder")
+    assert reminder.time == done.time + 5
+
+
+def test_nobody_is_reminded_of_what_is_done() -> None:
+    episode = play(Ruled(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0}), *handle(0))), **CALM)
+    assert heard(episode, "reminder_set")
+    assert heard(episode, "handled")
+    assert not heard(episode, "reminder")
+
+
+def test_the_day_is_the_same_whatever_the_agent_does() -> None:
+    days = [
+        play(Ruled(at(10, *handle(0)))),
+        play(Ruled(lambda moment: []), StepLoop()),
+        play(PolicyAgent(ScriptedPolicy()), Polling(5)),
+    ]
+    first, second, third = (heard(day, "mail") for day in days)
+    assert first == second == third != []
+
+
+@pytest.mark.parametrize("interface", [EventDriven(), StepLoop(), Polling(15), Reflex()], ids=str)
+def test_the_demonstration_writes_and_handles_what_it_hears_of(interface: Interface) -> None:
+    episode = play(PolicyAgent(ScriptedPolicy()), interface)
+    assert episode.finish == "finished"
+    assert episode.ended == 90
+    assert episode.outcome["document"] > 0.5
+    assert episode.outcome["mails"] > 0.3
+    assert not [event for event in episode.events if event.kind == "refused"] or isinstance(interface, Reflex)
+
+
+def test_hearing_of_mails_sooner_handles_more_of_them() -> None:
+    def mails(interface: Interface) -> float:
+        return sum(play(PolicyAgent(ScriptedPolicy()), interface, seed).outcome["mails"] for seed in range(20)) / 20
+
+    loop, polling, events = mails(StepLoop()), mails(Polling(15)), mails(EventDriven())
+    assert loop + 0.05 < polling
+    assert polling + 0.05 < events
+
+
+def test_the_loop_writes_more_and_hears_of_nothing_before_a_section_is_done() -> None:
+    for single in (False, True):
+        for seed in range(5):
+            loop = play(PolicyAgent(ScriptedPolicy()), StepLoop(), seed, single=single)
+            events = play(PolicyAgent(ScriptedPolicy()), EventDriven(), seed, single=single)
+            assert loop.outcome["document"] >= events.outcome["document"]
+            assert loop.outcome["interruptions"] == 0 < events.outcome["interruptions"]
+            written = [event.time for event in works(loop, "write", "finished")]
+            assert min(event.time for event in works(loop, "triage", "started")) >= written[0]
+
+
+def test_in_one_go_it_is_the_same_document() -> None:
+    ends = [
+        works(play(PolicyAgent(ScriptedPolicy()), rate=0, single=single), "write", "finished")[-1].time
+        for single in (False, True)
+    ]
+    assert ends[0] == pytest.approx(ends[1], abs=2)  # between sections the assistant says that it goes on
+
+
+def test_what_a_day_pays_is_what_was_done() -> None:
+    """Four tenths for a quarter of the document and for a mail, half a point off for one that is missed ..."""
+    episode = play(PolicyAgent(ScriptedPolicy()), rate=0.4)
+    paid = {
+        reason: sum(event.data["value"] for event in episode.events if (event.kind, event.name) == ("utility", reason))
+        for reason in ("mail handled", "mail missed", "document finished", "interruptions")
+    }
+    assert paid["mail handled"] == pytest.approx(0.4 * len(heard(episode, "handled")))
+    assert paid["mail missed"] == pytest.approx(-0.5 * len(heard(episode, "missed")))
+    assert paid["interruptions"] == pytest.approx(-0.005 * episode.outcome["interruptions"])
+    written = [
+        event.data["value"] for event in episode.events if event.name in ("section written", "part of a section")
+    ]
+    assert sum(written) == pytest.approx(1.6 * episode.outcome["document"])
+    assert paid["document finished"] == (0.8 if episode.outcome["document"] == 1 else 0)
+
+
+def test_a_mail_waits_until_somebody_turns_to_it_or_until_it_is_due() -> None:
+    def waits(*calls: Intervention) -> dict[float, float]:
+        """How long mails waited, by when they came."""
+        episode = play(Ruled(at(10, *calls)), **CALM)
+        return {round(one.time - one.value, 6): round(one.value, 6) for one in episode.measures}
+
+    nobody, somebody = waits(), waits(Intervention("open_message", {"message": 0}), *handle(1), *handle(0))
+    assert all(25 <= wait <= 35 for wait in nobody.values())
+    first, second = sorted(nobody)[:2]
+    assert 10 <= first + somebody[first] < 12, "as soon as it was asked for"
+    assert second + somebody[second] == pytest.approx(first + somebody[first] + 0.1), "when the first was read"
+    rest = nobody.keys() - {first, second}
+    assert rest
+    assert all(somebody[came] == nobody[came] for came in rest)
+
+
+def test_a_day_costs_what_happens_in_it_and_not_how_long_it_lasts() -> None:
+    """The same days in slow motion: a hundred times as long, and about as much on record."""
+
+    def events(seed: int, slower: float) -> tuple[float, int]:
+        policy = ScriptedPolicy(ScriptedSettings(tokens=0))
+        episode = play(
+            PolicyAgent(policy),
+            seed=seed,
+            horizon=90 * slower,
+            rate=0.2 / slower,
+            time_per_token=0.05 * slower,
+            high_slack=(5 * slower, 15 * slower),
+            medium_slack=(15 * slower, 25 * slower),
+            low_slack=(25 * slower, 35 * slower),
+            durations={name: getattr(Durations(), name) * slower for name in Durations.model_fields},
+        )
+        return episode.ended, len(episode.events)
+
+    for seed in range(3):
+        (quick, few), (slow, many) = events(seed, 1), events(seed, 100)
+        assert slow == pytest.approx(100 * quick)
+        assert 0.9 < many / few < 1.1
