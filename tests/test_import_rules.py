@@ -208,6 +208,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plugin that the examples speak of is installed."""
     dist_info = tmp_path / "agentfw_notes-1.2.0.dist-info"
     dist_info.mkdir()
+    (dist_info / "METADATA").write_text("Name: agentfw-notes\nVersion: 1.2.0\n")
     (dist_info / "entry_points.txt").write_text("[agentfw]\nnotes = agentfw_notes\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from agentfw.metadata import EntryPoint
 
 __all__ = ["cli", "main"]
@@ -61,6 +63,15 @@ class _Commands(click.Group):
         from agentfw_cli.common import load_command
 
         return load_command(f'the command "{name}"', offers)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of the commands; click itself would import all of them."""
+        from click.shell_completion import CompletionItem
+
+        names = {name: words for name, (_, words) in _COMMANDS.items()}
+        names |= {name: f"from {offers[0].distribution}" for name, offers in _from_plugins().items()}
+        found = [CompletionItem(name, help=words) for name, words in names.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, context, incomplete)
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         try:
@@ -127,6 +138,9 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Looking for plugins of its own, pydantic reads the metadata of everything that is installed, and raises where one
+    # file is broken.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(_guarded(arguments, debug="--debug" in arguments))
 
 
