@@ -46,8 +46,8 @@ class Engagement:
         time_per_token: Time | None = None,
         horizon: Time = inf,
         max_turns: int = 10_000,
-        max_events: int = MAX_EVENTS,
-        max_events_per_instant: int = MAX_EVENTS_PER_INSTANT,
+        max_events: float = MAX_EVENTS,
+        max_events_per_instant: float = MAX_EVENTS_PER_INSTANT,
         watch: Watch | None = None,
     ) -> None:
         self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()

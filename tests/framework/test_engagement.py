@@ -313,7 +313,7 @@ class Endless(Environment):
 
 @pytest.mark.parametrize(("delay", "words"), [(1, "it goes on after 200,000 events"), (0, "at one instant, 0")])
 def test_a_world_that_never_ends_is_named(delay: float, words: str) -> None:
-    with pytest.raises(TimelineError, match=f"the world Endless: .*{words}") as caught:
+    with pytest.raises(TimelineError, match=rf"the world Endless: .*{words}") as caught:
         play(Endless(delay), Ruled())
     assert caught.value.exit_code == 3
 
@@ -325,7 +325,7 @@ def test_how_long_a_world_may_go_on_is_set_by_whoever_runs_it() -> None:
 
 
 def test_a_world_that_schedules_into_the_past_is_named() -> None:
-    with pytest.raises(TimelineError, match="the world Endless: .* a delay of -1"):
+    with pytest.raises(TimelineError, match=r"the world Endless: .* a delay of -1"):
         play(Endless(-1), Ruled())
 
 
