@@ -11,8 +11,8 @@ is data.
     │   └── RunFolderError          2   a run folder is missing, foreign, newer or in use
     ├── PluginError                 3   a plugin failed to load or broke its contract
     │   ├── DuplicateComponentError 3   two plugins offer one name
-    │   └── MissingExtraError       3   an optional dependency isn't installed
-    ├── TimelineError               1   time would run back, or a model scheduled nonsense
+    │   ├── MissingExtraError       3   an optional dependency isn't installed
+    │   └── TimelineError           3   a world schedules into the past, or goes on for ever
     ├── EndpointError               1   a model server can't be reached or keeps failing
     │   └── RequestRefusedError     1   it is there, and doesn't take this one request
     └── StorageError                1   the disk refused; what was acknowledged is intact
@@ -102,7 +102,7 @@ class MissingExtraError(PluginError):
         self.extra = extra
 
 
-class TimelineError(AgentfwError):
+class TimelineError(PluginError):
     pass
 
 

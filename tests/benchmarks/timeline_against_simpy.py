@@ -153,7 +153,7 @@ class Idle(Agent):
 
 def engagement(draws: Draws) -> float:
     world = QueueWorld(draws)
-    asyncio.run(Engagement(world, Idle()).run(Task(0, seed=0)))
+    asyncio.run(Engagement(world, Idle(), max_events=3 * len(draws.gaps)).run(Task(0, seed=0)))
     return world.queue.mean_wait
 
 

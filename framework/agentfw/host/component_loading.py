@@ -99,13 +99,13 @@ def _guarded(registered: Registered, failing: str, work: Callable[[], object]) -
     try:
         with stdout_to_stderr():
             return work()
-    except (KeyboardInterrupt, AgentfwError):
+    except AgentfwError:
         raise
     except ImportError as error:
         if registered.component.extra and not _own_module(registered, error):
             raise _missing_extra(registered, error.name or str(error)) from error
         raise _broken(registered, f"{failing}: {describe(error)}") from error
-    except BaseException as error:
+    except (Exception, SystemExit) as error:
         raise _broken(registered, f"{failing}: {describe(error)}") from error
 
 

@@ -206,9 +206,7 @@ class Host:
             try:
                 with stdout_to_stderr():
                     answer = implementation.function(*[arguments[name] for name in implementation.argnames])
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
+            except (Exception, SystemExit) as error:
                 self._trace(record, hook_name, arguments, error)
                 text = f"raised {describe(error)} in {hook_name}"
                 fix = f"tell the authors of {record.distribution}, or leave it out with --no-plugin {record.name}"

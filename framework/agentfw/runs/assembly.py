@@ -71,6 +71,8 @@ class Assembly:
             time_per_token=spec.time_per_token,
             horizon=spec.horizon or float("inf"),
             max_turns=spec.max_turns,
+            max_events=spec.max_events,
+            max_events_per_instant=spec.max_events_per_instant,
             watch=watch,
         )
 

@@ -36,6 +36,7 @@ from ..interfaces import parse_interface
 from ..request import Sampling
 from ..scores import parse_schedule
 from ..settings import Settings, validate
+from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
 
 __all__ = [
     "COMPONENTS",
@@ -154,6 +155,12 @@ class RunSpec(Settings):
     seed: int = Field(7, description="Random seed")
     horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
     max_turns: int = Field(1000, ge=1, description="Maximum number of turns of an episode")
+    max_events: int = Field(
+        MAX_EVENTS, ge=1, description="Maximum number of events that the environment schedules in an episode"
+    )
+    max_events_per_instant: int = Field(
+        MAX_EVENTS_PER_INSTANT, ge=1, description="Maximum number of events that it schedules at one time"
+    )
     time_per_token: float | None = Field(
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
