@@ -8,7 +8,7 @@ users that it has never seen: `python tests/benchmarks/tiny_policy.py`.
 
 It needs the extra `train` and two to three hours of two cores' time. Only the teacher's answers are learned, not what
 it was shown. `--attention 0.55` teaches to learn from about half of what is said: `agentfw train calendar` starts from
-such a model (docs/tiny.md has the command).
+such a model (docs/reference/tiny.md has the command).
 """
 
 from __future__ import annotations

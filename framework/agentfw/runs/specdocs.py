@@ -1,9 +1,9 @@
-"""The tables of docs/settings.md, made from the fields of `RunSpec` and `TrainSpec`.
+"""The tables of docs/reference/settings.md, made from the fields of `RunSpec` and `TrainSpec`.
 
-The one rule: what stands between the two markers of docs/settings.md is never written by hand; a test compares it with
+The one rule: what stands between the two markers of docs/reference/settings.md is never written by hand; a test compares it with
 `tables()`.
 
-    python -m agentfw.runs.specdocs docs/settings.md
+    python -m agentfw.runs.specdocs docs/reference/settings.md
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .spec import Choice, CommonSpec, RewardChoice, RunSpec, SamplingSettings
 
 __all__ = ["insert", "tables"]
 
-BEGIN = "<!-- made by python -m agentfw.runs.specdocs docs/settings.md: don't edit by hand -->"
+BEGIN = "<!-- made by python -m agentfw.runs.specdocs docs/reference/settings.md: don't edit by hand -->"
 END = "<!-- end of what was made -->"
 
 _KINDS: Mapping[Any, str] = {

@@ -13,7 +13,7 @@ costs nothing.
     agentfw_rewardmodels.errors.BadInputError: there is no setting "dimension"
 
 The parpo-psgm paper's own values (six coefficients, temperatures, sizes) are lost with its formulas; these are ours,
-and docs/preference-model.md says how they were found.
+and docs/results/preference-model.md says how they were found.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from users, conflicts from years; what an agent sees of all that is a few lines 
 
 The way through the files: sheet (YAML with lines) - attributes (what is visible of an event, and its line) - principles
 - schema - organisation - users - year - surface - rounds - verification - dataset; then environment, feedback,
-protocol, rules, learner, policies; then export, ics, command. docs/calendar.md tells the whole.
+protocol, rules, learner, policies; then export, ics, command. docs/reference/calendar.md tells the whole.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tags of a real event: the same twelve that the lines of the benchmark have, by plain rules.
 
-The one rule: every tag follows from what stands in the file, by the rules of docs/real-calendars.md, and from nothing
+The one rule: every tag follows from what stands in the file, by the rules of docs/reference/ics-calendars.md, and from nothing
 else; what isn't said has the neutral value.
 
     tags(occurrence, people, home)

@@ -1,31 +1,24 @@
-"""The hook reference, made from the docstrings of the hookspecs.
-
-The one rule: docs/hooks.md is never written by hand; a test compares it with `render()`.
-
-    python -m agentfw.host.hookdocs > docs/hooks.md
-"""
+"""The page docs/reference/hooks.md, made from the docstrings of the hookspecs."""
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .. import hookspecs
+from agentfw import hookspecs
 
-__all__ = ["HookDoc", "hook_docs", "render"]
+__all__ = ["HookDoc", "hook_docs", "hook_page"]
 
 LABELS = ("Called", "With", "Returns", "Combined", "Since")
 
 HEAD = """\
 # Hooks
 
-Made from `framework/agentfw/hookspecs.py` by `python -m agentfw.host.hookdocs > docs/hooks.md`; don't edit it by hand.
-
-A plugin implements a hook by a function of the same name, marked with `@hookimpl` (`from agentfw import hookimpl`).
-It takes as many of the arguments as it wants, by the names given here. An unknown hook name, an unknown argument, a
-wrapper or a coroutine is reported together with the plugin's distribution.
+A plugin implements a hook by defining a function of the same name, marked with `@hookimpl` (`from agentfw import
+hookimpl`). The function may take any of the arguments listed here, by name. An unknown hook name, an unknown argument,
+a hook wrapper and a coroutine are reported together with the plugin's distribution. The guide
+[Write a plugin](../guides/plugins.md) shows hooks at work.
 """
 
 
@@ -40,15 +33,15 @@ class HookDoc(NamedTuple):
 
 
 def hook_docs() -> list[HookDoc]:
-    """All hooks, in the order in which hookspecs.py has them."""
+    """All hooks, in the order of hookspecs.py."""
     names = (*hookspecs.REGISTRATION_HOOKS, hookspecs.SPECS_HOOK, *hookspecs.LIFECYCLE_HOOKS)
     return [_read(getattr(hookspecs, name)) for name in names]
 
 
-def render() -> str:
-    """The whole page as markdown."""
+def hook_page() -> str:
+    """The whole page as Markdown."""
     hooks = hook_docs()
-    lines = [HEAD, "| hook | what for | since |", "| --- | --- | --- |"]
+    lines = [HEAD, "| hook | purpose | since |", "| --- | --- | --- |"]
     lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} | {hook.facts['Since']} |" for hook in hooks]
     for hook in hooks:
         lines += ["", f"## {hook.name}", "", hook.summary, "", "```python", hook.signature, "```", ""]
@@ -66,7 +59,3 @@ def _read(function: Callable[..., object]) -> HookDoc:
     arguments = ", ".join(f"{name}: {parameter.annotation}" for name, parameter in signature.parameters.items())
     text = f"def {function.__name__}({arguments}) -> {signature.return_annotation}"
     return HookDoc(function.__name__, text, summary.replace("\n", " "), facts)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())
