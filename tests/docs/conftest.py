@@ -1,6 +1,7 @@
-"""The scripts in docs_making/ import each other by name, as they do when one is run by its path."""
+"""The modules here, and the scripts in docs_making/, import each other by name."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs_making"))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "docs_making")]

@@ -11,7 +11,7 @@ import pytest
 from agentfw.runs.spec import RunSpec, parse_spec
 from agentfw.runs.specdocs import insert, tables
 
-PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
