@@ -62,4 +62,13 @@ def _snippet(page: Path, text: str, match: re.Match[str]) -> Snippet:
     line = text.count("\n", 0, match.start("language")) + 1
     name = page.relative_to(ROOT).as_posix()
     needs = tuple(marks.get("needs", "").split())
-    return Snippet(name, line, match["language"], match["title"] or "", match["code"], match["output"], marks.get("not run", ""), needs)
+    return Snippet(
+        name,
+        line,
+        match["language"],
+        match["title"] or "",
+        match["code"],
+        match["output"],
+        marks.get("not run", ""),
+        needs,
+    )

@@ -28,7 +28,23 @@ LANGUAGES = {"python", "sh", "console", "toml", "yaml", "json"}
 COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)$", re.M)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=lambda page: name(page))
+def name(page: Path) -> str:
+    """Such as guides/timeline."""
+    return page.relative_to(ROOT).with_suffix("").as_posix().removeprefix("docs/")
+
+
+def runs_commands(page: Path) -> bool:
+    return any(one.language in ("sh", "console") and not one.not_run for one in snippets(page))
+
+
+CASES = [
+    pytest.param(page, id=name(page), marks=[pytest.mark.slow] if runs_commands(page) else [])
+    for page in PAGES
+    if snippets(page)
+]
+
+
+@pytest.mark.parametrize("page", CASES)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if (FILES / name(page)).is_dir():
         shutil.copytree(FILES / name(page), tmp_path, dirs_exist_ok=True)
@@ -59,11 +75,6 @@ def test_code_is_never_just_indented() -> None:
     indented = re.compile(r"(?:\A|[^-*\d\s][^\n]*\n)\n {4}(?:agentfw|pip|python|\$) ", re.M)
 
     assert [str(page) for page in PAGES if indented.search(page.read_text("utf-8"))] == []
-
-
-def name(page: Path) -> str:
-    """Such as guides/timeline."""
-    return page.relative_to(ROOT).with_suffix("").as_posix().removeprefix("docs/")
 
 
 def run(snippet: Snippet, names: dict[str, object]) -> None:
