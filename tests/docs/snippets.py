@@ -61,14 +61,13 @@ def _snippet(page: Path, text: str, match: re.Match[str]) -> Snippet:
     marks = {mark["kind"]: " ".join(mark["value"].split()) for mark in _MARK.finditer(match["comments"])}
     line = text.count("\n", 0, match.start("language")) + 1
     name = page.relative_to(ROOT).as_posix()
-    needs = tuple(marks.get("needs", "").split())
     return Snippet(
-        name,
-        line,
-        match["language"],
-        match["title"] or "",
-        match["code"],
-        match["output"],
-        marks.get("not run", ""),
-        needs,
+        page=name,
+        line=line,
+        language=match["language"],
+        title=match["title"] or "",
+        code=match["code"],
+        output=match["output"],
+        not_run=marks.get("not run", ""),
+        needs=tuple(marks.get("needs", "").split()),
     )

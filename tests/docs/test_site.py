@@ -12,7 +12,7 @@ import pytest
 from snippets import ROOT
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
-MENTION = re.compile(r"\bdocs/[\w/-]+\.md\b")
+MENTION = re.compile(r"\bdocs/[a-z/-]+\.md\b")
 SOURCES = ["framework", "plugins", "memory", "rewardmodels", "cli", "model_making", "docs_making", "tests"]
 
 

@@ -1,8 +1,8 @@
 """Every code block of the README and of docs/ runs as it stands, page by page, each in an empty folder of its own.
 
 Blocks of one page share the folder and, if they are Python, their names. A block with a title is written to the file of
-that name. tests/docs/files/PAGE/ holds files that a
-reader brings along. A block that can't run here says why in a comment above it (see snippets.py); the report lists those.
+that name. tests/docs/files/PAGE/ holds files that a reader brings along. A block that can't run here says why in a
+comment above it (see snippets.py); the report lists those.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
 
-    assert page == insert(page), "docs/reference/settings.md is old; run: python -m agentfw.runs.specdocs docs/reference/settings.md"
+    assert page == insert(page), "run: python docs_making/write_reference.py"
 
 
 def test_every_key_is_explained() -> None:

@@ -181,7 +181,9 @@ def read_spec(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"there is no spec file {path}", fix="give a TOML file; docs/reference/settings.md shows one") from None
+        raise UsageError(
+            f"there is no spec file {path}", fix="give a TOML file; see docs/reference/settings.md"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:

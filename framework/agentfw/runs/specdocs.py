@@ -1,7 +1,6 @@
 """The tables of docs/reference/settings.md, made from the fields of `RunSpec` and `TrainSpec`.
 
-The one rule: what stands between the two markers of docs/reference/settings.md is never written by hand; a test compares it with
-`tables()`.
+A test compares what stands between the two markers of the page with `tables()`.
 
     python -m agentfw.runs.specdocs docs/reference/settings.md
 """

@@ -22,6 +22,8 @@ from agentfw.testing import contract_tests
 from agentfw.tool import Tool
 from agentfw_plugins.tools.mcp import MCPSettings, MCPToolbox
 
+pytest.importorskip("mcp")
+
 SERVERS = Path(__file__).parent / "mcp_servers"
 
 

@@ -63,7 +63,7 @@ class CalendarSettings(Settings):
     rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="How many conflicts an episode has (N).")
     conflicts: int = Field(5, ge=2, le=len(LETTERS), description="How many events compete in each (M).")
     turns: int = Field(4, ge=1, description="How many turns an agent has for one conflict at most (K).")
-    style: Style = Field("plain", description="How a language model is told to go about it (see docs/reference/calendar.md).")
+    style: Style = Field("plain", description="Prompting style for a language model (see docs/reference/calendar.md).")
     data_seed: int = Field(7, ge=0, description="Which world the users come from; the run's own seed changes no user.")
     organisations: str = Field("", description="A folder with YAML files of organisations; empty for the shipped ones.")
     users_each: int = Field(5, ge=1, le=30, description="How many users each organisation has.")

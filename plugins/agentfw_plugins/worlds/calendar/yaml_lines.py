@@ -40,7 +40,7 @@ class Sheet:
         subject = f"{self.key}: " if self.key else ""
         return SettingsError(
             f"{self.file}, line {self.line}: {subject}{reason}",
-            fix=fix or "fix that line; docs/guides/organisations.md shows the whole format",
+            fix=fix or "fix that line; see docs/guides/organisations.md",
         )
 
     # -- tables and lists ----------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def read_text(text: str, file: str) -> Sheet:
     except yaml.YAMLError as error:
         raise SettingsError(f"{file}, line 1: this is no YAML: {error}", fix="save the file as UTF-8 text") from None
     if node is None:
-        raise SettingsError(f"{file}, line 1: there is nothing in it", fix="docs/guides/organisations.md shows the whole format")
+        raise SettingsError(f"{file}, line 1: there is nothing in it", fix="see docs/guides/organisations.md")
     _refuse_cycles(node, file, [])
     return Sheet(node, file)
 

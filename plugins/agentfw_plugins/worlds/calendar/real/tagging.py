@@ -1,7 +1,7 @@
 """The tags of a real event: the same twelve that the lines of the benchmark have, by plain rules.
 
-The one rule: every tag follows from what stands in the file, by the rules of docs/reference/ics-calendars.md, and from nothing
-else; what isn't said has the neutral value.
+Every tag follows from what the file says, by the rules of docs/reference/ics-calendars.md. A tag that the file says
+nothing about has its neutral value.
 
     tags(occurrence, people, home)
 """
