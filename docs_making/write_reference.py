@@ -13,10 +13,10 @@ from pathlib import Path
 from command_page import command_page
 from component_page import component_page
 from hook_page import hook_page
+from settings_tables import insert
 from spec_page import spec_page
 
 from agentfw.component import KINDS
-from agentfw.runs.specdocs import insert
 from agentfw.testing import fresh_host
 
 __all__ = ["reference_pages"]

@@ -7,7 +7,7 @@ import doctest
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,91 @@ def test_nobody_runs_data_as_code(package: str, path: Path) -> None:
     assert wrong == []
 
 
+def modules() -> dict[str, tuple[Path, bool]]:
+    """Every module of the five packages: its file, and whether it is a package."""
+    found = {}
+    for package, path in FILES:
+        parts = path.relative_to(ROOT / FOLDERS[package]).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        found[".".join(parts[:-1] if is_package else parts)] = path, is_package
+    return found
+
+
+def imported_modules(name: str, path: Path, is_package: bool, known: Container[str]) -> set[str]:
+    """The modules of ours that a module imports: at its top, inside of functions and under TYPE_CHECKING.
+
+    `from package import x` is an import of the module `package.x` where that is one, and else of the package's
+    __init__. The packages above a module aren't counted: to import a module is no use of their __init__.
+    """
+    found = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name in known}
+        elif isinstance(node, ast.ImportFrom):
+            above = name.split(".") if is_package else name.split(".")[:-1]
+            base = above[: len(above) + 1 - node.level] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                submodule = f"{origin}.{alias.name}"
+                found.add(submodule if submodule in known else origin)
+    return {each for each in found if each in known}
+
+
+def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """The groups of nodes that can all reach each other, and nodes that lead to themselves (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            place = stack.index(node)
+            group = stack[place:]
+            del stack[place:]
+            if len(group) > 1 or node in graph[node]:
+                found.append(sorted(group))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = modules()
+    graph = {name: imported_modules(name, path, is_package, known) for name, (path, is_package) in known.items()}
+
+    assert circles(graph) == []
+
+
+def test_circles_of_any_length_are_found() -> None:
+    graph = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": [], "e": ["e"], "f": ["g"], "g": ["d"]}
+
+    assert circles(graph) == [["a", "b", "c"], ["e"]]
+
+
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(
+        "if TYPE_CHECKING:\n    from . import two\ndef f():\n    from ..other.three import x\n    import top.four\n"
+        "from . import attribute\n"
+    )
+    known = {"top", "top.here", "top.here.one", "top.here.two", "top.other", "top.other.three", "top.four"}
+
+    found = imported_modules("top.here.one", path, False, known)
+
+    assert found == {"top.here", "top.here.two", "top.other.three", "top.four"}
+
+
 def _only_weights(call: ast.Call) -> bool:
     return any(
         keyword.arg == "weights_only" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
@@ -123,6 +208,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plugin that the examples speak of is installed."""
     dist_info = tmp_path / "agentfw_notes-1.2.0.dist-info"
     dist_info.mkdir()
+    (dist_info / "METADATA").write_text("Name: agentfw-notes\nVersion: 1.2.0\n")
     (dist_info / "entry_points.txt").write_text("[agentfw]\nnotes = agentfw_notes\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 

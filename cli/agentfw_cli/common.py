@@ -1,11 +1,9 @@
 """Options that several commands share, and the host that they load with them.
 
-The one rule: an option has one meaning, so it is written once.
-
-    @click.command()
-    @runs_option
-    @json_option
-    def show(runs: Path | None, as_json: bool) -> None: ...
+@click.command()
+@runs_option
+@json_option
+def show(runs: Path | None, as_json: bool) -> None: ...
 """
 
 from __future__ import annotations
@@ -32,24 +30,31 @@ __all__ = [
     "load_host",
     "name_of",
     "note_problems",
+    "quiet_option",
     "runs_folder",
     "runs_option",
+    "usage_words",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, and nothing else.")
-runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Where runs are kept (./runs).")
+quiet_option = click.option("--quiet", is_flag=True, help="Hide progress and hints.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
 
 
 def host_options(command: Command) -> Command:
-    blocked = click.option("--no-plugin", "blocked", multiple=True, metavar="NAME", help="Leave a plugin out.")
-    strict = click.option("--strict-plugins", "strict", is_flag=True, help="Any problem of any plugin is an error.")
+    blocked = click.option(
+        "--no-plugin", "blocked", multiple=True, metavar="NAME", help="Don't load this plugin. Can be repeated."
+    )
+    strict = click.option(
+        "--strict-plugins", "strict", is_flag=True, help="Treat every problem of a plugin as an error."
+    )
     return strict(blocked(command))
 
 
 def load_host(out: Out, blocked: tuple[str, ...] = (), strict: bool = False, *, tell: bool = True) -> Host:
-    """The host of this folder and environment; what it has to say goes to stderr, unless the caller tells it."""
+    """The host of this folder and environment. With `tell`, its notes go to stderr."""
     from agentfw.host import Host, HostOptions
     from agentfw.host.project import find_project
 
@@ -60,7 +65,7 @@ def load_host(out: Out, blocked: tuple[str, ...] = (), strict: bool = False, *, 
 
 
 def note_problems(host: Host, out: Out, told: Collection[str] = ()) -> None:
-    """Say what the host has to say, once, and without what was told already."""
+    """Print the notes of the host once, without those that were told already."""
     for line in host.notes:
         if line not in told:
             out.note(f"plugin: {line}")
@@ -68,14 +73,14 @@ def note_problems(host: Host, out: Out, told: Collection[str] = ()) -> None:
 
 
 class _Unloaded(EntryPoint):
-    """Stands for an entry point where only its name and version matter: a host that takes it up imports nothing."""
+    """Stands in for an entry point where only its name and version matter: loading it imports nothing."""
 
     def load(self) -> object:
         return object()
 
 
 def check_allowed(entry: EntryPoint) -> None:
-    """An error where the plugin of an entry point is left out: by AGENTFW_DISABLE_PLUGINS, or by agentfw.toml."""
+    """Raise where the plugin of an entry point is left out by AGENTFW_DISABLE_PLUGINS or agentfw.toml."""
     from agentfw.host import Host, HostOptions
     from agentfw.host.project import find_project
 
@@ -86,7 +91,7 @@ def check_allowed(entry: EntryPoint) -> None:
 
 
 def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
-    """What a plugin offers as a command; it is left out where its plugin is."""
+    """Load the command of a plugin, unless that plugin is left out."""
     from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError
     from agentfw.host.plugin_record import describe
 
@@ -111,7 +116,7 @@ def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
 
 
 def runs_folder(given: Path | None) -> Path:
-    """Where runs are kept: as given, as agentfw.toml says, or ./runs."""
+    """The directory of runs: as given, as agentfw.toml says, or ./runs."""
     if given is not None:
         return given
     from agentfw.host.project import find_project
@@ -121,14 +126,20 @@ def runs_folder(given: Path | None) -> Path:
 
 
 def name_of(folder: RunFolder) -> str:
-    """What to call a run on a command line that is typed here: its name where that finds it, else its path."""
+    """How to refer to a run on the command line: by its name where that finds it, else by its path."""
     return folder.id if folder.path.parent.resolve() == runs_folder(None).resolve() else str(folder.path)
 
 
 def figure_row(name: str, figure: Mapping[str, Any]) -> list[str]:
-    """A figure of a summary's record for a table: its name, its mean, and its interval where there is one."""
+    """A figure of a summary's record as a row: its name, its mean, and its interval where there is one."""
     low, high = figure["low"], figure["high"]
     return [name, _short(figure["mean"]), "" if low is None else f"{_short(low)} to {_short(high)}"]
+
+
+def usage_words(usage: Mapping[str, int | None]) -> str:
+    """The tokens of a summary's record in words; only those that are known."""
+    words = {"prompt": "prompt", "cached": "of these cached", "sampled": "sampled"}
+    return ", ".join(f"{usage[key]:,} {word}" for key, word in words.items() if usage[key] is not None)
 
 
 def _short(value: float) -> str:

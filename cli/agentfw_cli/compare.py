@@ -1,7 +1,7 @@
-"""`agentfw compare`: runs side by side, each figure with its interval, and the difference episode by episode.
+"""`agentfw compare`: compares runs, each figure with its interval and its difference to the first run.
 
-The one rule: what is compared is on disk; a spec is run first, and stays. `interfaces` as the first word is a command
-of its own (compare_interfaces.py); no run and no spec has that name.
+A spec in the place of a run is run first. `interfaces` as the first word is a command of its own
+(compare_interfaces.py); no run and no spec has that name.
 
     agentfw compare 7f3a last
     agentfw compare last quick.toml --figure balanced
@@ -17,12 +17,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.out import Out
-from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
+from agentfw_cli.common import (
+    host_options,
+    json_option,
+    load_host,
+    note_problems,
+    quiet_option,
+    runs_folder,
+    runs_option,
+)
 
 if TYPE_CHECKING:
     from agentfw.host import Host
     from agentfw.runs.folder import RunFolder
-    from agentfw.runs.spec import CommonSpec
+    from agentfw.runs.spec import RunSpec
 
 __all__ = ["compare"]
 
@@ -40,14 +48,12 @@ class _Compare(click.Command):
         return compare_interfaces.make_context(f"{info_name} interfaces", args[1:], parent, **extra)
 
 
-@click.command(
-    cls=_Compare, epilog="agentfw compare interfaces ENVIRONMENT puts interfaces side by side; --help says more."
-)
+@click.command(cls=_Compare, epilog="To compare interfaces, see: agentfw compare interfaces --help")
 @click.argument("which", metavar="RUN|SPEC...", nargs=-1, required=True)
-@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
+@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Show only this figure. Can be repeated.")
 @runs_option
 @host_options
-@click.option("--quiet", is_flag=True, help="No progress, no hints.")
+@quiet_option
 @json_option
 def compare(
     which: tuple[str, ...],
@@ -58,25 +64,25 @@ def compare(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Put runs side by side; a SPEC (a .toml file) is run first.
+    """Compare runs. A SPEC (a .toml file) is run first.
 
-    Each figure comes with its bootstrap 95% interval. The difference to the first run is taken episode by episode where
-    both have played the same tasks; a p-value says how surprising it would be if there were none.
+    Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
+    have played the same tasks; its p-value is that of no difference.
     """
     from agentfw.errors import UsageError
     from agentfw.runs.comparison import compare_runs
     from agentfw.runs.folder import find_run
-    from agentfw.runs.spec import read_spec
+    from agentfw.runs.spec import parse_spec, read_spec
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
-    # A run or a key that isn't there is told before an hour goes by with a spec.
+    # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
     found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
-    specs = {name: _parsed(read_spec(Path(name)), name) for name in which if name not in found}
+    specs = {name: parse_spec(read_spec(Path(name)), name) for name in which if name not in found}
     if specs:
         found |= _played(specs, load_host(out, blocked, strict), root, out)
     folders = [found[name] for name in which]
     if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
-        raise UsageError("a comparison needs two different runs", fix="see: agentfw runs list")
+        raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")
     table = compare_runs(folders, figures)
     if as_json:
         out.data([row.to_record() for row in table])
@@ -89,30 +95,23 @@ def compare(
             rows.append([figure, name, str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
     first = folders[0]
-    if first.about.get("lower_is_better"):
+    if first.lower_is_better:
         out.note(f"the lower the {first.headline}, the better")
     for folder, difference in zip(folders, table[0].differences, strict=True):
         if folder.state != "done":
-            out.note(f"{folder.id} is {folder.state}; what is there of it was compared")
+            out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
         if folder is not first and difference is None:
             out.note(f"{folder.id} has no task in common with {first.id}")
 
 
-def _parsed(values: Mapping[str, Any], name: str) -> CommonSpec:
-    """A training's spec names an optimizer; a run has none."""
-    from agentfw.runs.spec import parse_spec
-    from agentfw.training.spec import parse_train_spec
-
-    return parse_train_spec(values, name) if "optimizer" in values else parse_spec(values, name)
-
-
-def _played(specs: Mapping[str, CommonSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
-    from agentfw_cli.playing import create, play
+def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
+    from agentfw.runs.run import Run
+    from agentfw_cli.execution import play
 
     folders = {}
     for name, spec in specs.items():
-        made = create(spec, host, root)
-        play(made, out)
+        run = Run.create(spec, host, root)
+        play(run, out)
         note_problems(host, out)
-        folders[name] = made.folder
+        folders[name] = run.folder
     return folders

@@ -1,6 +1,6 @@
-"""`agentfw compare interfaces`: one agent in one world, and what it costs to hear of things later.
+"""`agentfw compare interfaces`: compares one agent in one environment under several interfaces.
 
-The one rule: everything but the interface is the same, down to the tasks; so each difference is taken task by task.
+Everything but the interface is the same, down to the tasks, so each difference is taken task by task.
 
     agentfw compare interfaces inbox --episodes 100
     agentfw compare interfaces patrol --interface step_loop --interface polling:10 --interface event_driven --seeds 1-8
@@ -15,34 +15,47 @@ from pathlib import Path
 import click
 
 from agentfw.out import Out
-from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
+from agentfw_cli.common import (
+    host_options,
+    json_option,
+    load_host,
+    note_problems,
+    quiet_option,
+    runs_folder,
+    runs_option,
+)
+from agentfw_cli.spec_options import set_option, spec_option
 
 __all__ = ["compare_interfaces"]
 
 
 @click.command("interfaces")
 @click.argument("environment")
-@click.option("--policy", metavar="NAME", help="Who decides.")
+@click.option("--policy", metavar="NAME", help="Policy that makes the decisions.")
 @click.option(
     "--interface",
     "interfaces",
     multiple=True,
     metavar="NAME",
-    help="event_driven, step_loop, polling:EVERY or reflex; may be repeated, and the others are compared to the first."
-    " Without it: the step loop, polling every 45, 15 and 5, the reflex where there is one, and event-driven.",
+    help="Interface to compare: event_driven, step_loop, polling:EVERY or reflex. Can be repeated; the others are"
+    " compared to the first. Default: step_loop, polling:45, polling:15, polling:5, reflex where the environment has"
+    " one, and event_driven.",
 )
-@click.option("--episodes", type=int, help="How many episodes of each seed.")
-@click.option("--seeds", metavar="A,B,C-D", help="Where every random choice comes from: numbers and ranges.")
-@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
+@click.option("--episodes", type=int, help="Number of episodes for each seed.")
+@click.option("--seeds", metavar="A,B,C-D", help="Random seeds: numbers and ranges.")
+@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Show only this figure. Can be repeated.")
+@set_option
+@spec_option
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes. Default: the number of cores.")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting, such as environment.rate=0.5."
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Output directory. Default: a new one beside the runs.",
 )
-@click.option("--spec", type=click.Path(path_type=Path), help="A TOML file to start from.")
-@click.option("--jobs", type=click.IntRange(1), help="How many processes; as many as there are cores where not set.")
-@click.option("--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where the files go.")
 @runs_option
 @host_options
-@click.option("--quiet", is_flag=True, help="No progress, no hints.")
+@quiet_option
 @json_option
 def compare_interfaces(
     environment: str,
@@ -61,20 +74,20 @@ def compare_interfaces(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Put the same agent into ENVIRONMENT under several interfaces, on the same tasks.
+    """Compare one agent in ENVIRONMENT under several interfaces, on the same tasks.
 
-    Each figure comes with its bootstrap 95% interval, and its difference to the first interface, task by task. A
-    picture and every episode's figures are written to a folder.
+    Each figure has its bootstrap 95% interval and its difference to the first interface, task by task. A chart and the
+    figures of every episode are written to the output directory.
     """
     from agentfw.runs import interface_comparison
     from agentfw.runs.spec import apply_assignments, parse_spec
     from agentfw.settings import parse_assignments
-    from agentfw_cli.run import start_values
     from agentfw_cli.spec_options import with_options
+    from agentfw_cli.start import start_of_run
 
     out = Out(json=as_json, quiet=quiet)
     host = load_host(out, blocked, strict)
-    values = with_options(start_values(host, environment, spec), {"policy": policy, "episodes": episodes})
+    values = with_options(start_of_run(host, environment, spec), {"policy": policy, "episodes": episodes})
     values = apply_assignments(values, parse_assignments(assignments))
     parsed = parse_spec(values, "spec")
     comparison = interface_comparison.compare_interfaces(
@@ -116,7 +129,7 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found:
-        raise UsageError(f'"{text}" names no seeds', fix="write numbers and ranges, such as --seeds 7 or --seeds 1-20")
+        raise UsageError(f'"{text}" names no seeds', fix="use numbers and ranges, such as --seeds 7 or --seeds 1-20")
     return found
 
 

@@ -1,6 +1,6 @@
-"""`agentfw doctor`: what is installed, where, and what is missing.
+"""`agentfw doctor`: shows what is installed, where, and what is missing.
 
-The one rule: it can be pasted into a public issue: no secret is ever shown.
+Its output can be pasted into a public issue: secrets are never shown.
 
     agentfw doctor --json
 """
@@ -29,9 +29,9 @@ _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
 @host_options
 @json_option
 def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
-    """Say what is installed, where, and what is missing.
+    """Show what is installed, where, and what is missing.
 
-    Secrets are never shown. Ends with 3 when a plugin is broken.
+    Secrets are never shown. The exit code is 3 when a plugin is broken.
     """
     import platform
 

@@ -1,7 +1,7 @@
-"""The `agentfw` command: a list of names, each imported when it is called.
+"""The `agentfw` command: a list of subcommands, each imported when it is called.
 
-The one rule: `--help` imports nothing but click: no plugin, no framework, no pydantic. The commands of plugins come
-from the installed metadata of the group `agentfw.commands`.
+`--help` imports nothing but click: no plugin, no framework, no pydantic. The commands of plugins come from the
+installed metadata of the group `agentfw.commands`.
 
     agentfw --help
     agentfw runs resume last --debug
@@ -17,24 +17,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from agentfw.metadata import EntryPoint
 
 __all__ = ["cli", "main"]
 
 _COMMANDS = {
-    "run": ("agentfw_cli.run:run", "Let an agent work, and see how it goes"),
+    "run": ("agentfw_cli.run:run", "Run an agent in an environment"),
     "train": ("agentfw_cli.train:train", "Improve a policy from its own episodes"),
     "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
-    "compare": ("agentfw_cli.compare:compare", "Put runs side by side, with intervals"),
-    "report": ("agentfw_cli.report:report", "Write a run's report and pictures anew"),
-    "plugins": ("agentfw_cli.plugins:plugins", "List, show, check, make and install plugins"),
-    "doctor": ("agentfw_cli.doctor:doctor", "Say what is installed, where, and what is missing"),
+    "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
+    "report": ("agentfw_cli.report:report", "Write the report of a run"),
+    "plugins": ("agentfw_cli.plugins:plugins", "List, show, check, create and install plugins"),
+    "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
 }
 _GROUP = "agentfw.commands"
 
 
 class _ReaderGone(Exception):
-    """Whoever read our output has had enough, `head` for one; that is no error."""
+    """The reader of our output has closed it, `head` for one; that is no error."""
 
 
 class _Commands(click.Group):
@@ -61,6 +63,15 @@ class _Commands(click.Group):
         from agentfw_cli.common import load_command
 
         return load_command(f'the command "{name}"', offers)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of the commands; click itself would import all of them."""
+        from click.shell_completion import CompletionItem
+
+        names = {name: words for name, (_, words) in _COMMANDS.items()}
+        names |= {name: f"from {offers[0].distribution}" for name, offers in _from_plugins().items()}
+        found = [CompletionItem(name, help=words) for name, words in names.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, context, incomplete)
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         try:
@@ -106,14 +117,16 @@ def _version(context: click.Context, option: click.Parameter, given: bool) -> No
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="agentfw COMMAND --help says more.",
+    epilog="For the options of a command: agentfw COMMAND --help",
 )
-@click.option("--debug", is_flag=True, help="Show where an error comes from.")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
 def cli(debug: bool) -> None:
     """Agents that learn their user.
 
-    A bare `agentfw run` does the main job on this machine: no network, no key, no GPU.
+    To begin, run `agentfw run`. It needs no network, no API key and no GPU.
     """
 
 
@@ -125,6 +138,9 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Looking for plugins of its own, pydantic reads the metadata of everything that is installed, and raises where one
+    # file is broken.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(_guarded(arguments, debug="--debug" in arguments))
 
 
@@ -163,7 +179,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
         if isinstance(error, AgentfwError):
             Out().error(error.message, error.fix)
             return error.exit_code
-        Out().error(f"{type(error).__name__}: {error}", "that is a bug; agentfw --debug ... shows where")
+        Out().error(f"{type(error).__name__}: {error}", "this is a bug in agentfw; --debug shows where")
         return 1
 
 

@@ -1,6 +1,6 @@
-"""`agentfw plugins`: what is installed, whether it keeps its promises, and how to begin one.
+"""`agentfw plugins`: lists, shows, checks, creates and installs plugins.
 
-The one rule: what can't be used is listed, too, with what mends it; a plugin is never silently absent.
+What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
 
     agentfw plugins list --kind memory
     agentfw plugins show environment:inbox
@@ -16,6 +16,7 @@ import click
 
 from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
+from agentfw_cli.spec_options import set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
@@ -25,15 +26,15 @@ __all__ = ["plugins"]
 
 @click.group()
 def plugins() -> None:
-    """List, show, check, make and install plugins."""
+    """List, show, check, create and install plugins."""
 
 
 @plugins.command("list")
-@click.option("--kind", metavar="KIND", help="Only components of this kind.")
+@click.option("--kind", metavar="KIND", help="Show only components of this kind.")
 @host_options
 @json_option
 def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
-    """Everything that can be selected, and every plugin that can't be loaded."""
+    """List all components, and the plugins that can't be loaded."""
     out = Out(json=as_json)
     if kind is not None:
         _check_kind(kind)
@@ -56,7 +57,7 @@ def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: boo
         out.data(rows + lost)
         return
     if not rows + lost:
-        out.note(f"nothing offers a {kind} here" if kind else "no plugin is here at all")
+        out.note(f"no plugin has a component of the kind {kind}" if kind else "no plugin is installed")
         return
     shown = [
         [
@@ -76,7 +77,7 @@ def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: boo
 @host_options
 @json_option
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
-    """What component NAME is and how it can be set. KIND:NAME where several kinds have that name."""
+    """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
     out = Out(json=as_json)
     host = load_host(out, blocked, strict)
     facts = []
@@ -110,11 +111,11 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
 
 @plugins.command()
 @click.argument("name")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting to check it with.")
+@set_option
 @host_options
 @json_option
 def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
-    """Whether component NAME keeps what its kind promises. Ends with 3 when it does not."""
+    """Check that component NAME keeps the contract of its kind. The exit code is 3 when it doesn't."""
     from agentfw.host.plugin_guard import stdout_to_stderr
     from agentfw.settings import parse_assignments
     from agentfw.testing import run_contract
@@ -146,11 +147,18 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
 
 @plugins.command()
 @click.argument("name")
-@click.option("--kind", required=True, metavar="KIND", help="What it offers: environment, policy, tool, memory, ...")
-@click.option("--into", type=click.Path(path_type=Path), default=Path(), help="The folder to write it in (here).")
+@click.option(
+    "--kind", required=True, metavar="KIND", help="Kind of its component: environment, policy, tool, memory, ..."
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Directory to create it in. Default: the current one.",
+)
 @json_option
 def new(name: str, kind: str, into: Path, as_json: bool) -> None:
-    """Write a package NAME with a working component, its settings, its test and a README."""
+    """Create a package NAME with a working component, its settings, a test and a README."""
     from agentfw.scaffold import derive, scaffold
 
     out = Out(json=as_json)
@@ -170,7 +178,7 @@ def new(name: str, kind: str, into: Path, as_json: bool) -> None:
 @click.argument("requirements", nargs=-1, required=True)
 @json_option
 def install(requirements: tuple[str, ...], as_json: bool) -> int:
-    """Install plugins into the environment that agentfw itself runs in. REQUIREMENTS are what pip takes."""
+    """Install plugins into the environment that agentfw runs in. REQUIREMENTS are those of pip."""
     from agentfw.host.installing import install as install_them
     from agentfw.host.installing import tool_environment_warning
 

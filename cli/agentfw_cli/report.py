@@ -1,6 +1,6 @@
-"""`agentfw report`: a run's page and picture, written anew from its records; or one episode as a picture.
+"""`agentfw report`: writes the report of a run from its records, or draws one of its episodes.
 
-The one rule: it only reads the records, so it may be called while the run goes on.
+It only reads the records, so it works while the run goes on.
 
     agentfw report last
     agentfw report last --episode 00003-0 --picture day.svg
@@ -24,26 +24,25 @@ __all__ = ["report"]
     "--picture",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the timeline of one episode into this file (.png or .svg), and nothing else.",
+    help="Only draw the timeline of one episode into this file (.png or .svg).",
 )
-@click.option("--episode", metavar="ID", help="Which episode --picture draws; the first where not set.")
+@click.option("--episode", metavar="ID", help="Episode that --picture draws. Default: the first.")
 @runs_option
 @json_option
 def report(run: str, picture: Path | None, episode: str | None, runs: Path | None, as_json: bool) -> None:
-    """Write report.html and the picture of RUN (the last one) anew.
+    """Write report.html and curve.png of RUN. Default: the last run.
 
-    It works also while the run goes on, and for one that was broken off.
+    Works also while the run goes on, and for an interrupted run.
     """
     from agentfw.errors import UsageError
     from agentfw.runs.folder import find_run
-    from agentfw.runs.report import write_episode_picture, write_report
+    from agentfw.runs.pictures import write_episode_picture
+    from agentfw.runs.report import write_report
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)
     if episode is not None and picture is None:
-        raise UsageError(
-            "--episode says which episode to draw, and there is no file to draw it into", fix="add --picture FILE"
-        )
+        raise UsageError("--episode needs a file to draw the episode into", fix="add --picture FILE")
     written = [write_episode_picture(folder, picture, episode)] if picture is not None else write_report(folder)
     files = [str(file) for file in written]
     if as_json:

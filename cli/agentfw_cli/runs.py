@@ -1,6 +1,6 @@
-"""`agentfw runs`: what has been run here.
+"""`agentfw runs`: lists, shows and resumes runs.
 
-The one rule: one damaged run doesn't hide the others; it is listed as damaged, and `show` says what is wrong with it.
+A damaged run doesn't hide the others: it is listed as damaged, and `show` says what is wrong with it.
 
     agentfw runs list
     agentfw runs resume last
@@ -20,8 +20,10 @@ from agentfw_cli.common import (
     json_option,
     load_host,
     name_of,
+    quiet_option,
     runs_folder,
     runs_option,
+    usage_words,
 )
 
 if TYPE_CHECKING:
@@ -30,14 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["runs"]
 
 _SHOWN = 10
-"""Episodes whose failures are named; the others are in metrics.jsonl."""
+"""Maximum number of episodes whose failures are listed."""
 
 
 @click.group()
 def runs() -> None:
     """List, show and resume runs.
 
-    A RUN is its folder, its name, the end of its name, or `last`.
+    RUN is the path of a run, its name, the end of its name, or `last`.
     """
 
 
@@ -45,7 +47,7 @@ def runs() -> None:
 @runs_option
 @json_option
 def list_(runs: Path | None, as_json: bool) -> None:
-    """The runs that are kept here, newest first."""
+    """List the runs, newest first."""
     from agentfw.errors import RunFolderError
     from agentfw.runs.folder import list_runs
 
@@ -60,23 +62,14 @@ def list_(runs: Path | None, as_json: bool) -> None:
         out.data(rows)
         return
     if not rows:
-        out.note(f"no runs below {root}; make one: agentfw run")
-        return
-    shown = [
-        [
-            row["run"],
-            row["policy"],
-            row["interface"],
-            f"{row['done']}/{row['total']}" + (" updates" if row["unit"] == "updates" else ""),
-            row["state"],
-            "" if row["mean"] is None else f"{row['headline']} {row['mean']:.3f}",
-        ]
-        for row in rows
-    ]
-    out.table(["run", "policy", "interface", "progress", "state", "headline"], shown, right=(3,))
-    cut_off = next((row["run"] for row in rows if row["state"] == "interrupted"), None)
-    if cut_off:
-        out.note(f"go on with an interrupted one: agentfw runs resume {cut_off}")
+        out.note(f"there are no runs below {root}; start one: agentfw run")
+    else:
+        _print_rows(rows, out)
+    others = sum(1 for _ in root.glob("*/run.json")) - len(rows)
+    if others:
+        out.note(
+            f"not listed: {others} that can't be read, such as those of another version; see: agentfw runs show NAME"
+        )
 
 
 @runs.command()
@@ -84,7 +77,7 @@ def list_(runs: Path | None, as_json: bool) -> None:
 @runs_option
 @json_option
 def show(run: str, runs: Path | None, as_json: bool) -> None:
-    """What RUN was made of, and what came of it."""
+    """Show the settings and the results of RUN."""
     from agentfw.runs.folder import find_run
     from agentfw.runs.summary import in_order, summarize
 
@@ -105,6 +98,8 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
     ]
     facts += list(folder.about.get("components", {}).items())
     facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
+    words = usage_words(summary["usage"]) if summary is not None else ""
+    facts += [("tokens", words)] if words else []
     out.table(["", ""], [[str(key), str(value)] for key, value in facts])
     if summary is not None:
         figures = summary["figures"]
@@ -116,26 +111,45 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
     if len(bad) > _SHOWN:
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
     if row["state"] == "interrupted":
-        out.note(f"go on: agentfw runs resume {name_of(folder)}")
+        out.note(f"resume it: agentfw runs resume {name_of(folder)}")
 
 
 @runs.command()
 @click.argument("run")
 @runs_option
 @host_options
-@click.option("--quiet", is_flag=True, help="No progress, no hints.")
+@quiet_option
 @json_option
 def resume(run: str, runs: Path | None, blocked: tuple[str, ...], strict: bool, quiet: bool, as_json: bool) -> None:
-    """Go on with RUN where it was broken off; what is there already is not played again."""
+    """Resume RUN where it was interrupted. Episodes that are on disk are not played again."""
     from agentfw.runs.folder import find_run
-    from agentfw_cli.playing import execute, reopen
+    from agentfw.runs.run import Run
+    from agentfw_cli.execution import execute
 
     out = Out(json=as_json, quiet=quiet)
     folder = find_run(runs_folder(runs), run)
     if folder.state == "done":
         out.note(f"{folder.id} is done already")
     host = load_host(out, blocked, strict)
-    execute(reopen(folder, host), host, out)
+    execute(Run.open(folder, host), host, out)
+
+
+def _print_rows(rows: list[dict[str, Any]], out: Out) -> None:
+    shown = [
+        [
+            row["run"],
+            row["policy"],
+            row["interface"],
+            f"{row['done']}/{row['total']} {row['unit']}",
+            row["state"],
+            "" if row["mean"] is None else f"{row['headline']} {row['mean']:.3f}",
+        ]
+        for row in rows
+    ]
+    out.table(["run", "policy", "interface", "progress", "state", "headline"], shown, right=(3,))
+    cut_off = next((row["run"] for row in rows if row["state"] == "interrupted"), None)
+    if cut_off:
+        out.note(f"resume an interrupted run: agentfw runs resume {cut_off}")
 
 
 def _row(folder: RunFolder) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The options that say what a run or a training is made of, and how they come to a spec.
-
-The one rule: what a person gave last and most precisely holds: a spec file, then the options, then `--set`.
-"""
+"""The options that `run` and `train` have in common, and how they change a spec."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from agentfw_cli.common import host_options, json_option, runs_option
+from agentfw_cli.common import host_options, json_option, quiet_option, runs_option
 
-__all__ = ["kept", "name_in", "spec_options", "with_options"]
+__all__ = ["kept", "name_in", "set_option", "spec_option", "spec_options", "with_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -22,7 +19,7 @@ _LISTS = ("memories", "tools", "rewards", "trackers")
 
 
 def spec_options(command: Command) -> Command:
-    """What `run` and `train` have in common."""
+    """Add the options that `run` and `train` have in common."""
     for option in reversed(_COMMON):
         command = option(command)
     return command
@@ -32,28 +29,36 @@ def _several(option: str, name: str, metavar: str, words: str) -> Callable[[Comm
     return click.option(option, name, multiple=True, metavar=metavar, help=words)
 
 
+set_option = _several(
+    "--set", "assignments", "KEY=VALUE", "Change a setting, such as environment.rate=0.5. Can be repeated."
+)
+spec_option = click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 _COMMON: tuple[Callable[[Any], Any], ...] = (
-    click.option("--policy", metavar="NAME", help="Who decides."),
-    _several("--memory", "memories", "NAME", "What it remembers with; may be repeated."),
-    _several("--tool", "tools", "NAME", "What it can call besides; may be repeated."),
-    _several("--reward", "rewards", "NAME[=WEIGHT]", "What its work is scored by; may be repeated."),
-    _several("--tracker", "trackers", "NAME", "Where figures go besides; may be repeated."),
-    click.option("--interface", metavar="NAME", help="event_driven, step_loop, polling:EVERY or reflex."),
-    click.option("--seed", type=int, help="Where every random choice comes from."),
-    _several("--plugin", "distributions", "DIST", "A plugin that must be there and whole."),
-    _several("--set", "assignments", "KEY=VALUE", "Any setting, such as environment.rate=0.5."),
-    click.option("--spec", type=click.Path(path_type=Path), help="A TOML file to start from."),
+    click.option("--policy", metavar="NAME", help="Policy that makes the decisions."),
+    _several("--memory", "memories", "NAME", "Memory to use. Can be repeated."),
+    _several("--tool", "tools", "NAME", "Tool that the agent can call. Can be repeated."),
+    _several("--reward", "rewards", "NAME[=WEIGHT]", "Reward model to score with. Can be repeated."),
+    _several("--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated."),
+    click.option(
+        "--interface",
+        metavar="NAME",
+        help="How observations reach the agent: event_driven, step_loop, polling:EVERY or reflex.",
+    ),
+    click.option("--seed", type=int, help="Random seed."),
+    _several("--plugin", "distributions", "DIST", "Plugin that must be installed and working. Can be repeated."),
+    set_option,
+    spec_option,
     runs_option,
     host_options,
-    click.option("--quiet", is_flag=True, help="No progress, no hints."),
+    quiet_option,
     json_option,
 )
 
 
 def with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given, over the values of a spec. A list that is given takes the place of the spec's.
+    """Put the options that were given into the values of a spec. A list takes the place of the spec's list.
 
-    A component that is named again keeps the settings that it has there.
+    A component that is named again keeps the settings that it has in the spec.
     """
     given = {key: value for key, value in options.items() if value is not None and value != ()}
     for key in _SINGLE:
@@ -74,7 +79,7 @@ def with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, A
 
 
 def kept(before: Any, name: str) -> dict[str, Any]:
-    """A component by its name, with the settings that it had."""
+    """The component of that name, with its settings where `before` is the same component."""
     return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
 
 

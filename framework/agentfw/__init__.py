@@ -15,12 +15,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from .version import __version__
+
 if TYPE_CHECKING:
-    from .agent import Agent, Decision, InFlight, Moment
+    from .agent import Agent, Decision
     from .component import KINDS, Component, Kind
     from .engagement import Engagement
-    from .environment import Action, Brief, Environment, World, action
-    from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
+    from .environment import Environment, World, action
+    from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn, Usage
     from .errors import (
         AgentfwError,
         DuplicateComponentError,
@@ -44,9 +46,11 @@ if TYPE_CHECKING:
     from .memory import Memory, Query, Recollection
     from .nested import Composed, Nested
     from .optimizer import Advantage, Loss, Optimizer, Scored
-    from .policy import Generation, Policy, Request, Sampling
+    from .policy import Policy
     from .policy_agent import PolicyAgent
-    from .runs.run import Run, Watcher
+    from .request import Action, Brief, Generation, InFlight, Moment, Request, Sampling
+    from .runs.observer import Observer, RunInfo
+    from .runs.run import Run
     from .runs.spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score
     from .seeds import Seeds
@@ -54,8 +58,6 @@ if TYPE_CHECKING:
     from .timeline import Time, Timeline, Work
     from .tool import FunctionTool, Tool, Toolbox
     from .tracker import Tracker
-    from .training.spec import TrainSpec
-    from .training.training import Training, TrainingWatcher
 
 __all__ = [
     "KINDS",
@@ -96,6 +98,7 @@ __all__ = [
     "NamedSpec",
     "Nested",
     "Observation",
+    "Observer",
     "Optimizer",
     "PluginError",
     "PluginRecord",
@@ -114,6 +117,7 @@ __all__ = [
     "RewardModel",
     "Run",
     "RunFolderError",
+    "RunInfo",
     "RunSpec",
     "Sampling",
     "Schedule",
@@ -131,14 +135,11 @@ __all__ = [
     "Tool",
     "Toolbox",
     "Tracker",
-    "TrainSpec",
-    "Training",
-    "TrainingWatcher",
     "Turn",
     "UnknownNameError",
     "Update",
+    "Usage",
     "UsageError",
-    "Watcher",
     "Work",
     "World",
     "__version__",
@@ -147,15 +148,25 @@ __all__ = [
     # `tool`, the decorator, is no name of ours: it would hide behind the module agentfw.tool as soon as that is loaded.
 ]
 
-__version__ = "0.1.0"
-
 # A new public name has three places: here, in __all__, and above for type checkers. A test compares them.
 _MODULES: dict[str, tuple[str, ...]] = {
-    "agent": ("Agent", "Decision", "InFlight", "Moment"),
+    "agent": ("Agent", "Decision"),
     "component": ("Component", "KINDS", "Kind"),
     "engagement": ("Engagement",),
-    "environment": ("Action", "Brief", "Environment", "World", "action"),
-    "episode": ("Call", "Episode", "Event", "Intervention", "Measure", "Message", "Observation", "Task", "Turn"),
+    "environment": ("Environment", "World", "action"),
+    "episode": (
+        "Call",
+        "Episode",
+        "Event",
+        "Intervention",
+        "Measure",
+        "Message",
+        "Observation",
+        "Observer",
+        "Task",
+        "Turn",
+        "Usage",
+    ),
     "errors": (
         "AgentfwError",
         "DuplicateComponentError",
@@ -178,10 +189,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "memory": ("Memory", "Query", "Recollection"),
     "nested": ("Composed", "Nested"),
     "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
-    "policy": ("Generation", "Policy", "Request", "Sampling"),
+    "policy": ("Policy",),
     "policy_agent": ("PolicyAgent",),
     "host.project": ("ProjectFile",),
-    "runs.run": ("Run", "Watcher"),
+    "request": ("Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"),
+    "runs.observer": ("Observer", "RunInfo"),
+    "runs.run": ("Run",),
     "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score"),
     "seeds": ("Seeds",),
@@ -189,8 +202,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "timeline": ("Time", "Timeline", "Work"),
     "tool": ("FunctionTool", "Tool", "Toolbox"),
     "tracker": ("Tracker",),
-    "training.spec": ("TrainSpec",),
-    "training.training": ("Training", "TrainingWatcher"),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,7 +1,7 @@
-"""What an agent is to an engagement: it is shown a moment and answers with a decision.
+"""The agent interface: an agent is shown a moment and answers with a decision.
 
-The one rule: an agent learns of the world only through moments. It holds no environment, so the same agent runs
-unchanged in any world and behind any interface.
+An agent learns about the world only through moments. It holds no environment, so the same agent runs unchanged in any
+world and behind any interface.
 
     class Patient(Agent):
         async def act(self, moment: Moment) -> Decision:
@@ -14,47 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from .environment import Brief
 from .episode import Intervention, Message, Observation, Task
+from .request import Brief, Generation, InFlight, Moment
 from .timeline import Time
-
-if TYPE_CHECKING:
-    from .policy import Generation
-    from .tool import Tool
+from .tool import Tool
 
 __all__ = ["Agent", "Decision", "InFlight", "Moment"]
-
-
-@dataclass(frozen=True, slots=True)
-class InFlight:
-    """Something that is going on, or was put aside and can be taken up again."""
-
-    name: str
-    spent: Time
-    duration: Time
-    running: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What an agent is shown when it is asked."""
-
-    now: Time
-    observations: tuple[Observation, ...] = ()
-    """What became known since it was last asked, in order. May be empty: at the start, or when it asked to be woken."""
-    in_flight: tuple[InFlight, ...] = ()
-    interrupted: Generation | None = None
-    """Its own answer that these observations interrupted: what was out by then."""
-    round: int = 0
-    rounds: int = 0
-    woken: bool = False
-    """Asked for another reason than an observation: it is the start, it is free again, or it asked to be woken."""
-
-    def of(self, name: str) -> tuple[Observation, ...]:
-        """The observations of one name."""
-        return tuple(observation for observation in self.observations if observation.name == name)
 
 
 @dataclass(slots=True)

@@ -20,12 +20,12 @@ from dataclasses import asdict, replace
 from math import inf
 from typing import Any
 
-from .agent import Agent, Decision, InFlight, Moment
+from .agent import Agent, Decision
 from .environment import Environment
 from .episode import Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
 from .errors import InterventionRefused, PluginError
 from .interfaces import EventDriven, Interface
-from .policy import Generation
+from .request import Generation, InFlight, Moment
 from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work
 
@@ -213,7 +213,10 @@ class Engagement:
             logprobs=tuple(generation.logprobs),
             version=generation.version,
             finish=generation.finish,
+            temperature=1.0 if generation.temperature is None else generation.temperature,
+            top_p=1.0 if generation.top_p is None else generation.top_p,
             seat=self.seat,
+            usage=generation.usage,
         )
         self._turns += 1
         self.episode.turns.append(turn)

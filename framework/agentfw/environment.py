@@ -1,7 +1,7 @@
-"""What a world is: a state that goes on by itself, interventions that change it, observations that come out of it.
+"""The environment interface: a world with a state of its own, interventions that change it, and observations.
 
-The one rule: an environment never waits and never looks at a wall clock. It schedules what will happen with the `World`
-that it is given, and everything follows from there.
+An environment never waits and never looks at a wall clock. It schedules what will happen with the `World` that it is
+given.
 
     class Kettle(Environment):
         \"\"\"Boil water, and take it off in time.\"\"\"
@@ -29,43 +29,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest
 from .functions import FunctionSpec, describe
+from .request import Action, Brief
+from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work
-
-if TYPE_CHECKING:
-    from .agent import Moment
-    from .seeds import Seeds
 
 __all__ = ["Action", "Brief", "Environment", "World", "action"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One thing an agent can do here, as a model reads it."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    """A JSON schema of type object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """What an agent is told before it begins."""
-
-    goal: str
-    actions: tuple[Action, ...] = ()
-    time_per_token: float = 0.0
-    """How much of this world's time one generated token takes, unless the run says otherwise."""
-    demonstration: Callable[[Moment], Iterable[Intervention | str]] | None = None
-    """How a simple rule would act here; the `scripted` policy follows it when it is given nothing else."""
 
 
 class World(Protocol):
@@ -165,8 +140,6 @@ class Environment:
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
         """The episodes of a run. Override to spread them over users or to read them from a data set."""
-        from .seeds import Seeds
-
         seeds = Seeds(seed).child(split)
         return [Task(index, seeds.integer("task", index), split=split) for index in range(count)]
 

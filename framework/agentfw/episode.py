@@ -1,7 +1,7 @@
 """The record of an engagement: what happened when, and for each turn the exact tokens.
 
-The one rule: an episode is a plain value. It says all that scoring, learning and reporting need, goes to disk as one
-line of JSON and comes back equal, and can be handed to another process.
+An episode is a plain value. It holds all that scoring, learning and reporting need, goes to disk as one line of JSON,
+comes back equal, and can be handed to another process.
 
     >>> episode = Episode(task=Task(index=0, seed=7), environment="inbox")
     >>> Episode.from_record(episode.to_record()) == episode
@@ -15,13 +15,13 @@ length.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from .errors import StorageError
 from .timeline import Time
 
-__all__ = ["Call", "Episode", "Event", "Intervention", "Measure", "Message", "Observation", "Task", "Turn"]
+__all__ = ["Call", "Episode", "Event", "Intervention", "Measure", "Message", "Observation", "Task", "Turn", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,26 @@ class Measure:
     round: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an answer cost, in tokens. None where the policy didn't say: an unknown number is no zero.
+
+    >>> Usage(prompt=100, sampled=5) + Usage(prompt=20, cached=15, sampled=7)
+    Usage(prompt=120, cached=None, sampled=12)
+    """
+
+    prompt: int | None = None
+    """Tokens that were read, cached ones included."""
+    cached: int | None = None
+    """How many of them the server had kept from earlier requests."""
+    sampled: int | None = None
+    """Tokens that were generated, also those that an interruption cut off later."""
+
+    def __add__(self, other: Usage) -> Usage:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*(None if one is None or more is None else one + more for one, more in pairs))
+
+
 @dataclass(slots=True)
 class Turn:
     """One time that a policy was asked, and what came of it."""
@@ -119,12 +139,18 @@ class Turn:
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    """Of the distribution that the tokens were sampled from."""
     version: str = ""
     """Which adapter of the policy made the tokens."""
     finish: str = "stop"
     """stop, length, or interrupted (then only what was out by then is kept)."""
+    temperature: float = 1.0
+    """Temperature that the tokens were sampled at; 0 is the likeliest token each time."""
+    top_p: float = 1.0
+    """Share of the probability that the tokens were sampled from."""
     seat: str = ""
     """Which engagement asked, when engagements nest; empty for the outermost."""
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(slots=True)
@@ -151,6 +177,11 @@ class Episode:
     def id(self) -> str:
         return self.task.id
 
+    @property
+    def usage(self) -> Usage:
+        """What all turns cost together; None for what not every turn has told."""
+        return sum((turn.usage for turn in self.turns), Usage(0, 0, 0))
+
     def series(self, name: str) -> list[float]:
         """The values of one measure, in order."""
         return [measure.value for measure in self.measures if measure.name == name]
@@ -167,6 +198,7 @@ class Episode:
         for turn in self.turns:
             row = {item.name: getattr(turn, item.name) for item in fields(turn)}
             row["calls"] = [list(_values(call)) for call in turn.calls]
+            row["usage"] = list(_values(turn.usage))
             shared = _shared(before, turn.prompt_ids)
             row["prompt_shared"], row["prompt_ids"] = shared, turn.prompt_ids[shared:]
             before = turn.prompt_ids + turn.token_ids
@@ -189,6 +221,7 @@ class Episode:
                 prompt = before[: turn.pop("prompt_shared")] + tuple(turn["prompt_ids"])
                 turn["prompt_ids"] = prompt
                 turn["calls"] = tuple(Call(*call) for call in turn["calls"])
+                turn["usage"] = Usage(*turn["usage"])
                 for name in ("shown", "failures", "token_ids", "logprobs"):
                     turn[name] = tuple(turn[name])
                 before = prompt + turn["token_ids"]

@@ -1,9 +1,9 @@
 # A hookspec has a docstring and no body: what it returns is what plugins return.
 # mypy: disable-error-code="empty-body"
-"""Every hook that a plugin may implement. docs/reference/hooks.md is made from the docstrings here.
+"""The hooks that a plugin may implement. docs/reference/hooks.md is made from the docstrings here.
 
-The one rule: a hook that registers something returns light descriptions and does no work; a hook that watches a run
-returns nothing and changes nothing. A hook takes as many of the arguments below as it wants, by these names.
+A hook that registers something returns light descriptions and does no work; a hook that watches a run returns nothing
+and changes nothing. A hook takes as many of the arguments below as it wants, by these names.
 
     from agentfw import Component, hookimpl
 
@@ -30,10 +30,9 @@ from .component import KINDS, Component
 
 if TYPE_CHECKING:
     from .episode import Episode, Turn
-    from .runs.run import Run
+    from .runs.observer import RunInfo
     from .runs.summary import Summary
     from .scores import Score
-    from .training.training import Training
 
 __all__ = ["LIFECYCLE_HOOKS", "PLUGIN_API", "REGISTRATION_HOOKS", "SPECS_HOOK", "NamedSpec", "hookimpl", "hookspec"]
 
@@ -69,7 +68,7 @@ class NamedSpec(NamedTuple):
 
 @hookspec
 def agentfw_environments() -> list[Component]:
-    """Offer environments: worlds that an agent acts in.
+    """Register environments: worlds that an agent acts in.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -81,7 +80,7 @@ def agentfw_environments() -> list[Component]:
 
 @hookspec
 def agentfw_policies() -> list[Component]:
-    """Offer policies: prompt tokens in, sampled tokens with their logprobs out.
+    """Register policies: prompt tokens in, sampled tokens with their logprobs out.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -93,7 +92,7 @@ def agentfw_policies() -> list[Component]:
 
 @hookspec
 def agentfw_tools() -> list[Component]:
-    """Offer tools: what an agent can call.
+    """Register tools that an agent can call.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -105,7 +104,7 @@ def agentfw_tools() -> list[Component]:
 
 @hookspec
 def agentfw_memories() -> list[Component]:
-    """Offer memories: what an agent keeps of its user between episodes.
+    """Register memories: what an agent keeps of its user between episodes.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -117,7 +116,7 @@ def agentfw_memories() -> list[Component]:
 
 @hookspec
 def agentfw_reward_models() -> list[Component]:
-    """Offer reward models: what says how good a turn, a round or an episode was.
+    """Register reward models, which score turns, rounds and episodes.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -129,7 +128,7 @@ def agentfw_reward_models() -> list[Component]:
 
 @hookspec
 def agentfw_optimizers() -> list[Component]:
-    """Offer optimizers: what turns scores into advantages and names the loss.
+    """Register optimizers, which turn scores into advantages and name the loss.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -141,7 +140,7 @@ def agentfw_optimizers() -> list[Component]:
 
 @hookspec
 def agentfw_learners() -> list[Component]:
-    """Offer learners: what turns episodes with advantages into a new adapter.
+    """Register learners, which turn episodes with advantages into a new adapter.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -153,7 +152,7 @@ def agentfw_learners() -> list[Component]:
 
 @hookspec
 def agentfw_trackers() -> list[Component]:
-    """Offer trackers: where the figures of a run are also sent.
+    """Register trackers, to which the metrics of a run are also logged.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -165,7 +164,7 @@ def agentfw_trackers() -> list[Component]:
 
 @hookspec
 def agentfw_specs() -> list[NamedSpec]:
-    """Offer run-spec files that a user can run by name; the one called "default" is what a bare `agentfw run` runs.
+    """Register spec files that a user can run by name; the one called "default" is what a bare `agentfw run` runs.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
@@ -176,11 +175,11 @@ def agentfw_specs() -> list[NamedSpec]:
 
 
 @hookspec
-def agentfw_run_started(run: Run | Training) -> None:
+def agentfw_run_started(run: RunInfo) -> None:
     """Watch a run begin.
 
-    Called: once a run or a training, when its folder exists and everything is made; again when it is resumed.
-    With: run, the run or training that begins.
+    Called: once a run, when its folder exists and all components are made; again when it is resumed.
+    With: run, the run that begins: its id, its folder and its spec.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
     Since: 0.1
@@ -188,7 +187,7 @@ def agentfw_run_started(run: Run | Training) -> None:
 
 
 @hookspec
-def agentfw_turn(run: Run | Training, episode_id: str, turn: Turn) -> None:
+def agentfw_turn(run: RunInfo, episode_id: str, turn: Turn) -> None:
     """Watch each turn of the policy.
 
     Called: after each turn of the policy, as soon as its tokens are recorded.
@@ -200,10 +199,10 @@ def agentfw_turn(run: Run | Training, episode_id: str, turn: Turn) -> None:
 
 
 @hookspec
-def agentfw_episode_done(run: Run | Training, episode: Episode) -> None:
+def agentfw_episode_done(run: RunInfo, episode: Episode) -> None:
     """Watch episodes end.
 
-    Called: once an episode, when it is on disk; in a training, for those of rollouts and of evaluations.
+    Called: once an episode, when it is on disk; in a training, also for those of evaluations.
     With: run; episode, complete, not yet scored.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
@@ -212,7 +211,7 @@ def agentfw_episode_done(run: Run | Training, episode: Episode) -> None:
 
 
 @hookspec
-def agentfw_scored(run: Run | Training, scores: Sequence[Score]) -> None:
+def agentfw_scored(run: RunInfo, scores: Sequence[Score]) -> None:
     """Watch the reward models.
 
     Called: when a group of episodes has been scored; once more for a group that was cut short and then resumed.
@@ -224,11 +223,11 @@ def agentfw_scored(run: Run | Training, scores: Sequence[Score]) -> None:
 
 
 @hookspec
-def agentfw_updated(run: Run | Training, version: str, metrics: Mapping[str, float]) -> None:
+def agentfw_updated(run: RunInfo, version: str, metrics: Mapping[str, float]) -> None:
     """Watch the learner.
 
     Called: after each update that made a new version, when that is on disk, published, and proven to be served.
-    With: run, the training; version, the new version; metrics, the learner's figures by name.
+    With: run; version, the new version; metrics, the learner's figures by name.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
     Since: 0.1
@@ -236,11 +235,11 @@ def agentfw_updated(run: Run | Training, version: str, metrics: Mapping[str, flo
 
 
 @hookspec
-def agentfw_run_finished(run: Run | Training, summary: Summary) -> None:
+def agentfw_run_finished(run: RunInfo, summary: Summary) -> None:
     """Watch a run end.
 
-    Called: once, when a run or a training is complete; not when it failed or was interrupted.
-    With: run; summary, the figures of the whole run; of a training, those of its last evaluation.
+    Called: once, when a run is complete; not when it failed or was interrupted.
+    With: run; summary, the figures of the run; of a training, those of its last evaluation.
     Returns: nothing.
     Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
     Since: 0.1

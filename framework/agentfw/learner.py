@@ -65,5 +65,11 @@ class Learner:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what `state` gave; called after `open`."""
 
+    def rest(self) -> None:
+        """Give back what device memory it can: the policy is about to work, perhaps on the same device."""
+
+    def wake(self) -> None:
+        """Take it back: an update or a question about logprobs comes next."""
+
     def close(self) -> None:
         """Let go of memory and processes."""

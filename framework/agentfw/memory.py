@@ -17,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .episode import Episode, Task
 from .timeline import Time
-
-if TYPE_CHECKING:
-    from .tool import Tool
+from .tool import Tool
 
 __all__ = ["Memory", "Query", "Recollection"]
 

@@ -1,9 +1,7 @@
-"""Installed entry points, read straight from the `*.dist-info` folders on `sys.path`.
+"""Installed entry points, read through importlib.metadata, with the broken ones listed instead of raised.
 
-The one rule: nothing is imported and nothing raises. `importlib.metadata` costs 60 ms of CPU, more than all the rest
-of `agentfw --help`, so this reads the one file that matters, in the folders that pip and uv write. Left out on
-purpose: zip files and the old `*.egg-info` folders. A file that can't be read or understood is skipped and listed in
-`Scan.problems`.
+`importlib.metadata.entry_points` raises when a single distribution has a malformed file, whosever it is. Here, a file
+that doesn't mention the group is left alone, and one that does is a problem of its distribution.
 
     >>> [found.distribution for found in entry_points("agentfw")]
     ['agentfw', 'agentfw-notes']
@@ -11,27 +9,23 @@ purpose: zip files and the old `*.egg-info` folders. A file that can't be read o
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["EntryPoint", "MetadataProblem", "Scan", "entry_points", "normalise", "scan"]
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
-SUFFIX = ".dist-info"
+__all__ = ["EntryPoint", "MetadataProblem", "Scan", "entry_points", "normalise", "scan", "version_of"]
+
+_FILE = "entry_points.txt"
 
 
 class EntryPoint(NamedTuple):
-    """One line of one distribution's entry_points.txt."""
+    """One entry point of one distribution."""
 
     name: str
     value: str
-    group: str
     distribution: str
     version: str
-    location: str
-    """The dist-info folder that it was read from."""
 
     @property
     def module(self) -> str:
@@ -39,30 +33,25 @@ class EntryPoint(NamedTuple):
 
     def load(self) -> object:
         """Import the module and walk to the object; raises whatever the import raises."""
-        loaded: object = importlib.import_module(self.module)
-        # The part in brackets is an old way to name extras; installers ignore it, and so do we.
-        for attribute in self.value.partition("[")[0].partition(":")[2].strip().split("."):
-            if attribute:
-                loaded = getattr(loaded, attribute)
+        from importlib.metadata import EntryPoint as Installed
+
+        loaded: object = Installed(self.name, self.value, "").load()
         return loaded
 
 
 class MetadataProblem(NamedTuple):
-    """An entry_points.txt that was skipped, and why."""
+    """A distribution whose entry points can't be read, and why."""
 
     distribution: str
     version: str
-    location: str
     text: str
 
 
 class Scan(NamedTuple):
-    """What one walk over the path found."""
+    """The entry points of one group."""
 
     entry_points: list[EntryPoint]
     problems: list[MetadataProblem]
-    distributions: dict[str, str]
-    """Every installed distribution, with its version; also those without entry points."""
 
 
 def normalise(name: str) -> str:
@@ -70,77 +59,47 @@ def normalise(name: str) -> str:
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
 
 
-def entry_points(group: str, path: Sequence[str] | None = None) -> list[EntryPoint]:
+def version_of(distribution: str) -> str:
+    """The installed version of a distribution; empty where it isn't installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(distribution)
+    except (PackageNotFoundError, ValueError):  # ValueError: an empty name
+        return ""
+
+
+def entry_points(group: str) -> list[EntryPoint]:
     """The entry points of `group`, sorted by distribution and name."""
-    return scan(group, path).entry_points
+    return scan(group).entry_points
 
 
-def scan(group: str, path: Sequence[str] | None = None) -> Scan:
-    """Walk `path` (`sys.path` where it is None); the first of two equally named distributions wins, as for imports."""
+def scan(group: str) -> Scan:
+    """The entry points of `group`, sorted, and the distributions that were meant to have some and can't be read."""
+    from importlib.metadata import distribution, distributions
+
+    # Only the names of those that mention the group are read: parsing all METADATA files would take a second.
+    names = {installed.name for installed in distributions() if _mentions(installed, group)}
     found: list[EntryPoint] = []
     problems: list[MetadataProblem] = []
-    distributions: dict[str, str] = {}
-    for folder in dict.fromkeys(sys.path if path is None else path):
-        for entry in _dist_infos(folder or os.curdir):
-            stem, _, version = entry[: -len(SUFFIX)].rpartition("-")
-            distribution = normalise(stem)
-            if not distribution or distribution in distributions:
-                continue
-            distributions[distribution] = version
-            location = os.path.join(folder, entry)
-            try:
-                pairs = _read(os.path.join(location, "entry_points.txt"), group)
-            except (OSError, ValueError) as error:
-                reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-                problems.append(MetadataProblem(distribution, version, location, reason))
-                continue
-            for name, value in pairs.items():
-                found.append(EntryPoint(name, value, group, distribution, version, location))
-    found.sort(key=lambda entry_point: (entry_point.distribution, entry_point.name))
-    return Scan(found, problems, distributions)
-
-
-def _dist_infos(folder: str) -> list[str]:
-    try:
-        names = os.listdir(folder)
-    except OSError:  # not a folder (a zip file), gone, or not ours to read: Python's own import ignores it too
-        return []
-    # pip renames what it is about to delete to "~name"; after an interrupted upgrade such a folder stays.
-    return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("~"))
-
-
-def _read(file: str, group: str) -> dict[str, str]:
-    """The entries of one group; ValueError says what is wrong with the file, in words."""
-    try:
-        with open(file, "rb") as stream:
-            content = stream.read()
-    except FileNotFoundError:
-        return {}
-    if group.encode() not in content:  # nearly every distribution: not worth decoding and splitting
-        return {}
-    try:
-        lines = content.decode("utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise ValueError("entry_points.txt isn't UTF-8 text") from None
-    pairs: dict[str, str] = {}
-    section: str | None = None
-    for number, raw in enumerate(lines, start=1):
-        line = raw.strip()
-        if not line or line[0] in "#;":
+    for name in sorted(filter(None, names), key=normalise):
+        installed = distribution(name)  # of two with one name the first on the path, as for imports
+        try:
+            entries = installed.entry_points.select(group=group)
+        except Exception as error:  # the parser of the standard library raises whatever a malformed line leads to
+            text = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
+            problems.append(MetadataProblem(normalise(name), installed.version, f"{_FILE} {text}"))
             continue
-        if line[0] == "[":
-            if line[-1] != "]":
-                raise ValueError(f"entry_points.txt line {number}: the bracket of {line!r} isn't closed")
-            section = line[1:-1].strip()
-            continue
-        if section is None:
-            raise ValueError(f"entry_points.txt line {number}: {line!r} stands before any [group]")
-        if section != group:
-            continue
-        name, _, value = (part.strip() for part in line.partition("="))
-        if not name or not value:
-            raise ValueError(f"entry_points.txt line {number}: {line!r} isn't of the form name = package.module")
-        if name in pairs:
-            raise ValueError(f"entry_points.txt line {number}: the name {name!r} is there twice")
-        pairs[name] = value
-    return pairs
+        found += [EntryPoint(each.name, each.value, normalise(name), installed.version) for each in entries]
+    found.sort(key=lambda entry: (entry.distribution, entry.name))
+    return Scan(found, problems)
+
+
+def _mentions(installed: Distribution, group: str) -> bool:
+    section = f"[{group}]"
+    try:
+        return section in (installed.read_text(_FILE) or "")
+    except UnicodeDecodeError as error:
+        return section.encode() in error.object
+    except OSError:
+        return False

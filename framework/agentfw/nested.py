@@ -19,10 +19,11 @@ from typing import Any
 
 from .agent import Agent
 from .engagement import Engagement
-from .environment import Action, Brief, Environment, World
+from .environment import Environment, World
 from .episode import Intervention, Observation, Task, Turn
 from .errors import InterventionRefused
 from .interfaces import Interface
+from .request import Action, Brief
 
 __all__ = ["Composed", "Nested"]
 

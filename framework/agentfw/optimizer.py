@@ -64,10 +64,11 @@ class Loss:
     """Of each token, or the geometric mean over a turn's tokens (GSPO)."""
     ratio_cap: float | None = None
     """No ratio counts for more than this, also where the advantage is negative and nothing is clipped."""
-    aggregation: Literal["token_mean", "sequence_mean", "token_sum"] = "token_mean"
-    """All tokens of the batch alike; each turn alike, by the mean of its tokens; or the sum over tokens by `length`."""
+    aggregation: Literal["token_mean", "sequence_mean", "episode_mean", "token_sum"] = "token_mean"
+    """The mean over all tokens of the batch; over turns, of each turn's mean over its tokens; over episodes, of each
+    episode's mean over its tokens; or over episodes, of each episode's sum over its tokens divided by `length`."""
     length: int | None = None
-    """What a turn's sum of tokens is divided by, with `token_sum`: a constant, so that no length is favoured."""
+    """With `token_sum`, the constant that an episode's sum is divided by, so that no length is favoured."""
     kl: float = 0.0
     """How much the distance to the policy without adapter costs; a term of its own, never part of an advantage."""
     importance_cap: float | None = None
@@ -80,6 +81,14 @@ class Optimizer:
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         """One advantage for each turn that is to be learned from. A group holds the samples of one task."""
         raise NotImplementedError
+
+    def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
+        """How many further groups to play before this batch is learned from; `wanted` is how many were planned.
+
+        A training asks again after playing them, until the answer is 0. It depends on the arguments and the settings
+        alone, so that a resumed training plays the same groups, and becomes 0 after finitely many groups.
+        """
+        return 0
 
     def loss(self) -> Loss:
         return Loss()

@@ -58,6 +58,11 @@ class Out:
         if not self.quiet:
             print(self.style(text, "dim", stream=sys.stderr), file=sys.stderr)
 
+    def progress(self, text: str) -> None:
+        """Show how far it is, in place of the line before; only on a terminal. An empty text ends the line."""
+        if sys.stderr.isatty() and not self.quiet:
+            print(f"\r\x1b[K{text}" if text else "", end="" if text else "\n", file=sys.stderr, flush=True)
+
     def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
         """What went wrong and what to do about it; also with --quiet."""
         print(self.style(f"{label}:", "red", "bold", stream=sys.stderr), message, file=sys.stderr)

@@ -1,7 +1,7 @@
-"""What a policy is: a conversation in, sampled tokens out, with their logprobs and the version that made them.
+"""The policy interface: a conversation in, sampled tokens out, with their logprobs and the version that made them.
 
-The one rule: a policy gives what it sampled, exactly. Text is never tokenised again later; a policy that has no tokens
-(a script, a server that hides them) leaves the ids empty and still says how many there were.
+A policy returns exactly what it sampled. Text is never tokenised again later; a policy that has no token ids (a script,
+a server that hides them) leaves them empty and still says how many there were.
 
     class Parrot(Policy):
         async def generate(self, request: Request) -> Generation:
@@ -11,85 +11,13 @@ The one rule: a policy gives what it sampled, exactly. Text is never tokenised a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .environment import Action, Brief
-from .episode import Call, Message, Task
 from .errors import UsageError
+from .request import Generation, Request, Sampling
 from .timeline import Time
 
-if TYPE_CHECKING:
-    from .agent import Moment
-
 __all__ = ["Generation", "Policy", "Request", "Sampling"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How to sample. None leaves a choice to the policy."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Everything that a policy may look at for one turn."""
-
-    messages: Sequence[Message]
-    actions: Sequence[Action] = ()
-    """What can be called: the environment's actions and the agent's tools."""
-    sampling: Sampling = field(default_factory=Sampling)
-    moment: Moment | None = None
-    """The same as the messages say, as values: for policies that are programs."""
-    brief: Brief = field(default_factory=lambda: Brief(""))
-    task: Task = field(default_factory=lambda: Task(0, 0))
-    before: Generation | None = None
-    """How the last answer among the messages was generated, where it answered all the messages before it: a policy that
-    makes prompts of tokens keeps these, so that turns share their beginnings exactly."""
-
-
-@dataclass(slots=True)
-class Generation:
-    """What a policy answered."""
-
-    text: str = ""
-    calls: tuple[Call, ...] = ()
-    """Calls that the policy itself told apart; where there are none they are read out of the text."""
-    count: int = 0
-    """How many tokens it took, where `token_ids` can't say."""
-    prompt_ids: tuple[int, ...] = ()
-    token_ids: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()
-    pieces: tuple[str, ...] = ()
-    """The text of each token: what is out when a generation is interrupted after so many of them."""
-    version: str = ""
-    finish: str = "stop"
-
-    @property
-    def length(self) -> int:
-        return len(self.token_ids) or self.count
-
-    def cut(self, tokens: int) -> Generation:
-        """What was out after so many tokens: no call is complete, nothing is said twice."""
-        if self.pieces:
-            text = "".join(self.pieces[:tokens])
-        else:
-            text = self.text[: len(self.text) * tokens // self.length] if self.length else ""
-        return Generation(
-            text=text,
-            count=tokens,
-            prompt_ids=self.prompt_ids,
-            token_ids=self.token_ids[:tokens],
-            logprobs=self.logprobs[:tokens],
-            pieces=self.pieces[:tokens],
-            version=self.version,
-            finish="interrupted",
-        )
 
 
 class Policy:

@@ -13,13 +13,13 @@ import operator
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from .agent import Agent, Decision, InFlight, Moment
-from .environment import Brief
+from .agent import Agent, Decision
 from .episode import Call, Message, Observation, Task
 from .errors import UsageError
 from .memory import Memory, Query, Recollection
 from .parsing import parse_calls
-from .policy import Generation, Policy, Request, Sampling
+from .policy import Policy
+from .request import Brief, Generation, InFlight, Moment, Request, Sampling
 from .tool import Tool
 
 __all__ = ["PolicyAgent"]
@@ -86,6 +86,11 @@ class PolicyAgent(Agent):
         generation = await self.policy.generate(
             Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
         )
+        # A policy that says nothing else has sampled as it was asked to.
+        if generation.temperature is None:
+            generation.temperature = self.sampling.temperature
+        if generation.top_p is None:
+            generation.top_p = self.sampling.top_p
         self._answered = shown, generation
         calls, failures = generation.calls, []
         if not calls and generation.text:

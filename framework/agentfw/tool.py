@@ -1,6 +1,6 @@
-"""What a tool is: a name, a schema, and a call that may fail.
+"""The tool interface: a name, a schema, and a call that may fail.
 
-The one rule: a tool that fails is an observation, never a crash. The agent reads what went wrong and goes on.
+A tool that fails gives an observation, never a crash: the agent reads what went wrong and goes on.
 
     @tool
     def weather(city: str) -> str:
@@ -18,9 +18,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from .environment import Action
 from .errors import InterventionRefused
 from .functions import FunctionSpec, describe
+from .request import Action
 from .timeline import Time
 
 __all__ = ["FunctionTool", "Tool", "Toolbox", "tool"]

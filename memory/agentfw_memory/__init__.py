@@ -1,6 +1,4 @@
-"""agentfw_memory: what an agent keeps of its user, as a library of its own.
-
-The one rule: nothing here imports agentfw or torch, so that any agent, of any framework, can use it alone.
+"""Memories for agents: a skill graph that is shared by a team, and a short list of strategies per user.
 
     from agentfw_memory import SkillGraph, StrategyHubs
 
@@ -10,6 +8,8 @@ The one rule: nothing here imports agentfw or torch, so that any agent, of any f
     graph = SkillGraph.open("skills.db", tenant="team-a")
     graph.add_skill(owner="ana", text="Offer the earliest slot first", tools=["calendar"])
     graph.recall("move my meeting", user="ana")
+
+The package works alone, with any agent framework. It imports neither agentfw nor torch.
 """
 
 from agentfw_memory.errors import (
@@ -21,7 +21,8 @@ from agentfw_memory.errors import (
     StoreRefusedError,
     UnknownSkillError,
 )
-from agentfw_memory.graph.evolution import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.extraction import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.records import (
     Edge,
     Hit,
@@ -34,7 +35,6 @@ from agentfw_memory.graph.records import (
     Stats,
     Why,
 )
-from agentfw_memory.graph.settings import GraphSettings
 from agentfw_memory.skill_graph import SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 

@@ -1,20 +1,17 @@
-"""Every error that the skill graph raises on purpose, in one tree.
-
-The one rule: an error says what failed and, in `fix`, what to do about it; nothing that was kept before is changed
-by an operation that ends in one.
+"""The exceptions of the skill graph.
 
     SkillGraphError
-    ├── BadInputError       what was given can't be kept or asked: an empty query, a NaN, a text of megabytes
-    ├── UnknownSkillError   no such skill in this tenant, or it isn't valid any more
-    ├── StoreRefusedError   the file is another program's, or newer; the embedder isn't the one that made its vectors
-    ├── StorageError        the disk refused; what was acknowledged is intact
-    ├── StoreBusyError      others held the store for longer than anybody should
+    ├── BadInputError       invalid input: an empty query, a NaN, a text of megabytes
+    ├── UnknownSkillError   the skill doesn't exist in this tenant, or has ended
+    ├── StoreRefusedError   the file belongs to another program or a newer version, or the embedder doesn't match
+    ├── StorageError        the disk or server failed; acknowledged writes are intact
+    ├── StoreBusyError      another process held the store for too long
     └── MissingExtraError   an optional library isn't installed
 
-Example:
+An operation that raises one of these leaves stored data unchanged.
 
     >>> str(UnknownSkillError("s17"))
-    'there is no skill "s17" here'
+    'unknown skill "s17"'
 """
 
 from __future__ import annotations
@@ -23,6 +20,7 @@ __all__ = [
     "BadInputError",
     "MissingExtraError",
     "SkillGraphError",
+    "StorageError",
     "StoreBusyError",
     "StoreRefusedError",
     "UnknownSkillError",
@@ -30,7 +28,7 @@ __all__ = [
 
 
 class SkillGraphError(Exception):
-    """What failed (`message`) and what to do about it (`fix`)."""
+    """Base class. `message` says what happened, and `fix` what to do about it."""
 
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
@@ -39,28 +37,30 @@ class SkillGraphError(Exception):
 
 
 class BadInputError(SkillGraphError, ValueError):
-    pass
+    """Raised for invalid input."""
 
 
 class UnknownSkillError(SkillGraphError, LookupError):
+    """Raised when a skill doesn't exist in the tenant, or has ended."""
+
     def __init__(self, skill: object) -> None:
-        super().__init__(f'there is no skill "{skill}" here', fix="take an id that add_skill or recall gave")
+        super().__init__(f'unknown skill "{skill}"', fix="pass an id that add_skill or recall returned")
 
 
 class StoreRefusedError(SkillGraphError):
-    pass
+    """Raised when a store can't be opened, belongs to something else, or holds vectors of another embedder."""
 
 
 class StorageError(SkillGraphError):
-    pass
+    """Raised when the disk or the server fails. Acknowledged writes are intact."""
 
 
 class StoreBusyError(SkillGraphError):
-    pass
+    """Raised when another process holds the store for longer than the timeout."""
 
 
 class MissingExtraError(SkillGraphError, ImportError):
-    """An optional library is missing; the fix is the command that installs it."""
+    """Raised when an optional library isn't installed. `fix` is the command that installs it."""
 
     def __init__(self, what: str, extra: str, module: str = "") -> None:
         needs = f" (no module {module})" if module else ""

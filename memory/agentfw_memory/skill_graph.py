@@ -1,7 +1,4 @@
-"""SkillGraph: a memory that recalls the skills which fit this query and this user, from a graph that learns.
-
-The one rule: a graph belongs to one tenant, and who may see a skill is decided before anything is searched. A skill is
-private to its owner or shared within the tenant; nothing ever crosses a tenant.
+"""SkillGraph: a memory of skills that recalls those which fit a query and a user, and learns from trajectories.
 
     >>> with SkillGraph.open(":memory:", tenant="team-a", embedder="hash") as graph:
     ...     _ = graph.add_skill(owner="ana", text="Offer the earliest slot first", scenarios=["rescheduling"])
@@ -9,9 +6,11 @@ private to its owner or shared within the tenant; nothing ever crosses a tenant.
     ...     [hit.skill.text for hit in graph.recall("which slot do I offer?", user="ana")]
     ['Offer the earliest slot first']
 
-What is acknowledged is in the file, also after `kill -9`; several processes may read and write one file. Nothing is
-overwritten: a change ends one version and begins another, and `history` tells all. `forget` is the exception: it leaves
-no byte of a person.
+A graph belongs to one tenant. A skill is private to its owner or shared within the tenant, and never leaves the tenant.
+Only skills that a user may see are searched.
+
+Acknowledged writes survive `kill -9`, and several processes may read and write one file. A change ends one version of
+a skill and starts another, so `history` returns every version. Only `forget` deletes data.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.checks import name_of, rows_of, skill_number, text_of
+from agentfw_memory.graph.editing import Editor
 from agentfw_memory.graph.embedders import Embedder, open_embedder
-from agentfw_memory.graph.evolution import Extractor, Trajectory, extract
-from agentfw_memory.graph.exchange import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.index_file import remove_index
-from agentfw_memory.graph.keeping import Keeper
+from agentfw_memory.graph.extraction import Extractor, Trajectory, extract
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.import_export import export_jsonl, import_jsonl, to_networkx
 from agentfw_memory.graph.learning import Learner
 from agentfw_memory.graph.recall import Recaller, record_of
-from agentfw_memory.graph.records import Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats
-from agentfw_memory.graph.settings import GraphSettings, Visibility
-from agentfw_memory.graph.sqlite_store import SqliteStore
-from agentfw_memory.graph.store import Clock, Store
+from agentfw_memory.graph.records import Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
+from agentfw_memory.graph.stores import list_tenants, open_store
+from agentfw_memory.graph.stores.interface import Clock, Store
+from agentfw_memory.graph.validation import check_name, check_skill, check_text, check_vectors
+from agentfw_memory.graph.vector_index_file import remove_indexes
 
 if TYPE_CHECKING:
     import networkx
 
 __all__ = ["SkillGraph"]
 
-STAGED_AT_ONCE = 500
-"""Vectors that `reembed` makes between two commits: what is lost when it is interrupted."""
+REEMBED_BATCH = 500
+"""Number of texts that `reembed` embeds between two commits."""
 
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 
 class SkillGraph:
-    """The skills of one tenant. Safe to use from several threads; several processes may have the same file open."""
+    """The skills of one tenant. Thread-safe, and several processes may open the same file."""
 
     def __init__(
         self, store: Store, embedder: Embedder, settings: GraphSettings, extractor: Extractor = extract
@@ -60,8 +59,8 @@ class SkillGraph:
                     store.set_embedder(change, record_of(embedder))
         self._store, self.settings = store, settings
         self._recaller = Recaller(store, embedder, settings)
-        self._keeper = Keeper(store, self._recaller, settings)
-        self._learner = Learner(store, self._recaller, self._keeper, settings, extractor)
+        self._editor = Editor(store, self._recaller, settings)
+        self._learner = Learner(store, self._recaller, self._editor, settings, extractor)
         self._lock, self._closed = threading.RLock(), False
         self._recaller.check_embedder()
 
@@ -76,17 +75,16 @@ class SkillGraph:
         extractor: Extractor = extract,
         clock: Clock = time.time,
     ) -> SkillGraph:
-        """Open or make the graph of a tenant, in a file or at a `postgresql://` address.
+        """Open or create a tenant's graph, in a file or at a `postgresql://` URL.
 
-        Without an embedder it is the one that made the vectors that are there, or for a new graph the best that is
-        installed.
+        The default embedder is the one that made the graph's vectors, or the best one installed for a new graph.
         """
         chosen = settings or GraphSettings()
-        store = open_store(where, tenant=tenant, settings=chosen, clock=clock)
+        store = open_store(where, tenant=tenant, power_safe=chosen.power_safe, clock=clock)
         try:
-            kept = store.embedder()
-            if embedder == "" and kept is not None:
-                embedder = kept.name
+            present = store.embedder()
+            if embedder == "" and present is not None:
+                embedder = present.name
             return cls(store, open_embedder(embedder), chosen, extractor)
         except BaseException:
             store.close()
@@ -94,12 +92,8 @@ class SkillGraph:
 
     @classmethod
     def tenants(cls, where: str | Path) -> list[str]:
-        """Whose graphs are at a place, so that a slip in a name can be told from a new one."""
-        if _on_a_server(where):
-            from agentfw_memory.graph.postgres_store import PostgresStore
-
-            return PostgresStore.tenants(str(where))
-        return SqliteStore.tenants(where)
+        """Return the names of the tenants in a file or database."""
+        return list_tenants(where)
 
     @property
     def tenant(self) -> str:
@@ -117,13 +111,13 @@ class SkillGraph:
         visibility: Visibility = "private",
         valid_from: float | None = None,
     ) -> Skill:
-        """Add a skill. One of the same text and owner is there once: it is given back, with what is new added."""
+        """Add a skill. If the owner has this text already, that skill is returned, with the new tools and scenarios."""
         return self.add_skills([NewSkill(owner, text, _listed(tools), _listed(scenarios), visibility, valid_from)])[0]
 
     def add_skills(self, skills: Iterable[NewSkill]) -> list[Skill]:
-        """Add many at once: all of them or none."""
+        """Add several skills: all of them or none."""
         with self._lock:
-            return self._keeper.add(skills)
+            return self._editor.add(skills)
 
     def update_skill(
         self,
@@ -135,82 +129,82 @@ class SkillGraph:
         scenarios: Iterable[str] | None = None,
         valid_from: float | None = None,
     ) -> Skill:
-        """End the present version of a skill and begin another; what isn't given stays as it is."""
+        """Start a new version of a skill. What isn't given stays as it is."""
         with self._lock:
-            return self._keeper.update(
+            return self._editor.update(
                 skill, text=text, visibility=visibility, tools=tools, scenarios=scenarios, valid_from=valid_from
             )
 
     def retire_skill(self, skill: str) -> None:
-        """Let a skill be no longer so. It isn't recalled any more; its history stays."""
+        """End a skill. It is no longer recalled, but its history stays."""
         with self._lock:
-            self._keeper.retire(skill)
+            self._editor.retire(skill)
 
     def skill(self, skill: str) -> Skill:
-        """A skill as it is now."""
+        """Return the current version of a skill."""
         with self._lock:
-            return self._keeper.current(skill_number(skill))
+            return self._editor.current(check_skill(skill))
 
     def history(self, skill: str) -> SkillHistory:
-        """Every version and every edge of a skill, those that ended included."""
-        number = skill_number(skill)
+        """Return every version and edge of a skill, ended ones included."""
+        number = check_skill(skill)
         with self._lock:
             versions = self._store.versions(number)
             if not versions:
                 raise UnknownSkillError(skill)
             return SkillHistory(tuple(versions), tuple(self._store.edges(number)))
 
-    # Edges and people
+    # Edges and users
 
     def connect(self, source: str, kind: str, target: str, *, weight: float = 1.0) -> None:
-        """Draw an edge: REQUIRES, APPLIES_TO, TRIGGERS, COMPLEMENTS or CONFLICTS. Skills are named by their ids."""
+        """Add an edge: REQUIRES, APPLIES_TO, TRIGGERS, COMPLEMENTS or CONFLICTS. Skills are named by their ids."""
         with self._lock:
-            self._keeper.connect(source, kind, target, weight)
+            self._editor.connect(source, kind, target, weight)
 
     def disconnect(self, source: str, kind: str, target: str) -> bool:
-        """End an edge; False where there is none."""
+        """End an edge. Return False if there is none."""
         with self._lock:
-            return self._keeper.disconnect(source, kind, target)
+            return self._editor.disconnect(source, kind, target)
 
     def set_profile(self, user: str, text: str) -> None:
-        """Say in words what a user is like. Without a profile a user is the mean of their skills."""
+        """Describe a user in words. Without a profile, the mean of a user's skills describes them."""
         with self._lock:
-            self._keeper.set_profile(user, text)
+            self._editor.set_profile(user, text)
 
-    # The two things it is for
+    # Recalling and learning
 
     def recall(self, query: str, *, user: str, k: int = 5) -> list[Hit]:
-        """The k skills that fit best, of those that this user may see, each with its reasons."""
-        text_of("query", query, self.settings.longest_text)
-        name_of("user", user)
+        """Return the k best skills that this user may see, each with the reasons for its score."""
+        check_text("query", query, self.settings.longest_text)
+        check_name("user", user)
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise BadInputError(f"{k!r} skills can't be recalled", fix="ask for 1 or more")
+            raise BadInputError(f"can't recall {k!r} skills", fix="pass k as 1 or more")
         with self._lock:
             return self._recaller.recall(query, user, k)
 
     def learn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
-        """Take in what happened and how good it was. A trajectory that was learned before changes nothing."""
+        """Learn from a trajectory and its reward. A trajectory that was learned before changes nothing."""
         with self._lock:
             return self._learner.learn(trajectory, reward)
 
-    # The whole
+    # The whole graph
 
     def forget(self, user: str) -> Receipt:
-        """Take a person out: their skills, trajectories, profile, history, vectors, and every byte of them on disk."""
-        name_of("user", user)
+        """Delete all data of a user: skills, trajectories, profile, history, vectors, and their bytes on disk."""
+        check_name("user", user)
         with self._lock:
             number = self._store.find("user", user)
             counts: dict[str, int] = {}
             if number is not None:
                 with self._store.writing() as change:
                     counts = self._store.forget(change, number)
-            counts["index_files"] = remove_index(self._store)
+            counts["index_files"] = remove_indexes(self._store)
             self._store.erase()
             self._recaller.drop_communities()
             return Receipt(user, **counts)
 
     def stats(self) -> Stats:
-        """How much there is."""
+        """Return counts, and the embedder of the vectors."""
         with self._lock:
             counts, maker = self._store.counts(), self._store.embedder()
             self._recaller.catch_up()
@@ -229,25 +223,25 @@ class SkillGraph:
             )
 
     def prepare(self) -> None:
-        """Load what recalling needs, find communities anew, and keep both for the next process.
+        """Load the graph, compute the communities, and save both for the next process.
 
-        The first recall does the first of it by itself; a server calls this before it listens.
+        The first recall loads the graph by itself. A server calls this before it starts to listen.
         """
         with self._lock:
             self._recaller.prepare()
 
     def export_jsonl(self, path: str | Path) -> int:
-        """Write every row, history and vectors included, as lines of JSON; how many rows."""
+        """Write every row, with history and vectors, as lines of JSON. Return the number of rows."""
         with self._lock:
             return export_jsonl(self._store, path)
 
     def import_jsonl(self, path: str | Path) -> int:
-        """Take an export into this tenant, which must be empty; how many rows."""
+        """Import an export into this tenant, which must be empty. Return the number of rows."""
         with self._lock:
             return import_jsonl(self._store, path)
 
     def to_networkx(self) -> networkx.MultiDiGraph[str]:
-        """The graph as it is now, for networkx; `networkx.write_graphml` makes a file of it."""
+        """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
         with self._lock:
             return to_networkx(self._store, self._recaller)
 
@@ -261,21 +255,21 @@ class SkillGraph:
         clock: Clock = time.time,
         progress: Callable[[int], object] = lambda done: None,
     ) -> int:
-        """Make every vector of a tenant anew with another embedder; how many were made.
+        """Embed all texts of a tenant again with another embedder. Return how many were embedded.
 
-        Until all are done the old ones stay in use. It may be interrupted: called again it goes on where it was.
+        The old vectors stay in use until all new ones are stored. An interrupted call can be repeated to resume.
         """
         maker = open_embedder(embedder)
         record, done = record_of(maker), 0
-        store = open_store(where, tenant=tenant, settings=GraphSettings(), clock=clock)
+        store = open_store(where, tenant=tenant, clock=clock)
         try:
             while store.embedder() != record:
-                rows = store.unstaged(record, STAGED_AT_ONCE)
+                rows = store.unstaged(record, REEMBED_BATCH)
                 texts = [text for _, text in rows]
-                vectors = rows_of(maker.embed(texts), texts, record.dimensions) if texts else ()
+                vectors = check_vectors(maker.embed(texts), texts, record.dimensions) if texts else ()
                 with store.writing() as change:
                     store.stage_vectors(change, record, dict(zip((number for number, _ in rows), vectors, strict=True)))
-                    # Looked at again where nobody else can add: another process may have done so just now.
+                    # Check again under the write lock, because another process may have added a skill just now.
                     if not store.unstaged(record, 1):
                         store.take_staged(change, record)
                 done += len(rows)
@@ -285,7 +279,7 @@ class SkillGraph:
         return done
 
     def close(self) -> None:
-        """Keep what spares the next process time, and let go of the store. Closing again does nothing."""
+        """Save what speeds up the next process, and close the store. Closing twice does nothing."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -303,20 +297,6 @@ class SkillGraph:
         self.close()
 
 
-def open_store(where: str | Path, *, tenant: str, settings: GraphSettings, clock: Clock) -> Store:
-    """The store at a place: a PostgreSQL server's address, or else a file."""
-    name_of("tenant", tenant)
-    if _on_a_server(where):
-        from agentfw_memory.graph.postgres_store import PostgresStore
-
-        return PostgresStore.open(str(where), tenant=tenant, clock=clock)
-    return SqliteStore.open(where, tenant=tenant, power_safe=settings.power_safe, clock=clock)
-
-
-def _on_a_server(where: str | Path) -> bool:
-    return isinstance(where, str) and where.startswith("postgresql://")
-
-
 def _listed(names: Iterable[str]) -> tuple[str, ...]:
-    """A text stays one, so that the check can say that it isn't a list."""
+    """Return names as a tuple. A string stays a string, so that the check can reject it."""
     return names if isinstance(names, str) else tuple(names)  # type: ignore[return-value]

@@ -1,7 +1,4 @@
-"""StrategyHub: a short list of strategies that an agent keeps of its user, on disk, with its history.
-
-The one rule: an update is taken whole or refused whole. A refusal says what to change in words that an agent can read,
-and the hub is as it was before.
+"""StrategyHub: a short list of strategies that an agent keeps for a user, stored on disk with its history.
 
     >>> with StrategyHubs.open(":memory:") as hubs:
     ...     hub = hubs.hub("ana")
@@ -9,11 +6,13 @@ and the hub is as it was before.
     ...     hub.update(["x" * 400], round=4)
     Traceback (most recent call last):
     ...
-    agentfw_memory.strategy_hub.HubRefusal: strategy 1 has 400 characters; at most 350 are kept. The hub is unchanged.
+    agentfw_memory.strategy_hub.HubRefusal: strategy 1 has 400 characters; the maximum is 350. The hub is unchanged.
 
-Capacity (10) and length (350) are those of the pearl paper, section 5.1 and appendix E.1. A hub starts empty with each
-trajectory and is carried over its rounds: a sentence of that appendix, which empties it every round, contradicts the
-section.
+An update is accepted or refused as a whole. A refusal says what to change, in words that an agent can read.
+
+The capacity (10) and the maximum length (350) are those of the pearl paper, section 5.1 and appendix E.1. A hub starts
+empty for each trajectory and is carried over its rounds. One sentence of that appendix, by which it is emptied every
+round, contradicts the section.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ CREATE TABLE IF NOT EXISTS change (
 CREATE INDEX IF NOT EXISTS change_of ON change (user, trajectory, number);
 """
 _VERSION = 1
-_APPLICATION = 0x48554230  # "HUB0": tells our files from other programs' databases
+_APPLICATION = 0x48554230  # "HUB0": marks our files
 
 
 class HubRefusal(ValueError):
-    """An update that can't be taken, in words for the agent. Nothing was changed."""
+    """Raised when an update is refused. The message is written for the agent. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a hub held after one update."""
+    """One update: the strategies after it, and what it added and removed."""
 
     round: int
     strategies: tuple[str, ...]
@@ -59,7 +58,7 @@ class Change:
 
 
 class StrategyHubs:
-    """All hubs of one file: one for each user and trajectory. Safe to use from several threads and processes."""
+    """All hubs of one file, one for each user and trajectory. Safe for threads and processes."""
 
     def __init__(self, connection: sqlite3.Connection, capacity: int, longest: int) -> None:
         self._connection, self.capacity, self.longest = connection, capacity, longest
@@ -67,32 +66,32 @@ class StrategyHubs:
 
     @classmethod
     def open(cls, path: str | Path, *, capacity: int = 10, longest: int = 350) -> StrategyHubs:
-        """Open or make a file of hubs. `:memory:` keeps them only as long as this process."""
+        """Open or create a file of hubs. `:memory:` keeps them only as long as this process."""
         if capacity < 1 or longest < 1:
-            raise ValueError(f"a hub of {capacity} strategies of {longest} characters can hold nothing")
+            raise ValueError(f"invalid capacity {capacity} or maximum length {longest}: both must be 1 or more")
         connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
         try:
             _prepare(connection, path)
         except sqlite3.DatabaseError as error:
             connection.close()
-            raise ValueError(f"{path} is no file of strategy hubs: {error}") from None
+            raise ValueError(f"{path} is not a file of strategy hubs: {error}") from None
         except ValueError:
             connection.close()
             raise
         return cls(connection, capacity, longest)
 
     def hub(self, user: str, trajectory: str = "") -> StrategyHub:
-        """The hub of a user in a trajectory; empty until it is updated."""
+        """Return the hub of a user in a trajectory. It is empty until the first update."""
         return StrategyHub(self, user, trajectory)
 
     def forget(self, user: str, trajectory: str | None = None) -> int:
-        """Take out a user, or one trajectory of theirs, with all history; how many changes are gone."""
+        """Delete a user, or one of their trajectories, with all history. Return the number of deleted changes."""
         sql, values = "DELETE FROM change WHERE user = ?", [user]
         if trajectory is not None:
             sql, values = f"{sql} AND trajectory = ?", [user, trajectory]
         with self._lock:
             gone = self._connection.execute(sql, values).rowcount
-            # secure_delete zeroes the pages; the log still holds what was written until it is folded in.
+            # secure_delete overwrites the pages, but the log holds the data until it is checkpointed.
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return gone
 
@@ -132,18 +131,18 @@ class StrategyHub:
         self._hubs, self.user, self.trajectory = hubs, user, trajectory
 
     def list(self) -> tuple[str, ...]:
-        """The strategies as they are now."""
+        """Return the current strategies."""
         return self._hubs._latest(self.user, self.trajectory)
 
     def update(self, strategies: Sequence[str], *, round: int = 0) -> tuple[str, ...]:
-        """Put these strategies in the place of the present ones; the strategies as they are then."""
+        """Replace the strategies, and return the new ones."""
         taken = self._checked(strategies)
         if taken != self.list():
             self._hubs._write(self.user, self.trajectory, round, taken)
         return taken
 
     def history(self) -> tuple[Change, ...]:
-        """What changed at which round, from the first."""
+        """Return all changes, oldest first."""
         changes: list[Change] = []
         before: tuple[str, ...] = ()
         for round, strategies in self._hubs._states(self.user, self.trajectory):
@@ -155,24 +154,24 @@ class StrategyHub:
 
     def _checked(self, strategies: Sequence[str]) -> tuple[str, ...]:
         if isinstance(strategies, str):
-            raise HubRefusal("strategies must be a list of texts, not one text. The hub is unchanged.")
+            raise HubRefusal("strategies must be a list of strings, not a single string. The hub is unchanged.")
         capacity, longest = self._hubs.capacity, self._hubs.longest
         if len(strategies) > capacity:
             raise HubRefusal(
-                f"{len(strategies)} strategies are too many; the hub holds {capacity}. Merge some. "
+                f"{len(strategies)} strategies are too many; the maximum is {capacity}. Merge some. "
                 "The hub is unchanged."
             )
         taken: list[str] = []
         seen: dict[str, int] = {}
         for place, text in enumerate(strategies, start=1):
             if not isinstance(text, str):
-                raise HubRefusal(f"strategy {place} is no text. The hub is unchanged.")
+                raise HubRefusal(f"strategy {place} is not a string. The hub is unchanged.")
             tidy = _tidied(text)
             if not tidy:
                 raise HubRefusal(f"strategy {place} is empty; leave it out. The hub is unchanged.")
             if len(tidy) > longest:
                 raise HubRefusal(
-                    f"strategy {place} has {len(tidy)} characters; at most {longest} are kept. The hub is unchanged."
+                    f"strategy {place} has {len(tidy)} characters; the maximum is {longest}. The hub is unchanged."
                 )
             key = tidy.casefold()
             if key in seen:
@@ -183,17 +182,17 @@ class StrategyHub:
 
 
 def _tidied(text: str) -> str:
-    """One line, without control characters and lone surrogates, which no file could keep."""
+    """Return a text as one line, without control characters and lone surrogates."""
     plain = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)
     return " ".join(plain.split())
 
 
 def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
-    """Check whose file it is, and make the tables where it is new; several processes may come at once."""
+    """Check whose file it is, and create the tables in a new one. Several processes may do so at once."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != _APPLICATION:
-        # Looked at again once nobody else can write: another process may be making the same new file right now.
+        # Check again under the write lock: another process may be creating the same file.
         connection.execute("BEGIN IMMEDIATE")
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -208,14 +207,14 @@ def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
         if application != _APPLICATION:
             raise ValueError(f"{path} is a database of another program")
     if version > _VERSION:
-        raise ValueError(f"{path} was written by a newer agentfw (format {version}, this one reads {_VERSION})")
+        raise ValueError(f"{path} was written by a newer agentfw (format {version}, this version reads {_VERSION})")
     _write_ahead(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Turn the write-ahead log on. SQLite doesn't wait for others here, whatever its timeout, so this does."""
+    """Turn on the write-ahead log. SQLite's timeout doesn't apply here, so wait for other processes."""
     for pause in range(100):
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -7,6 +7,9 @@ The one rule: nothing here imports agentfw, and torch only inside the functions 
     model = PreferenceModel.fit("likes.csv", items="places.csv", profiles="people.csv")
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
+
+Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_rewardmodels.timing` has
+the metrics of proactive agents.
 """
 
 from agentfw_rewardmodels.errors import (
@@ -18,7 +21,9 @@ from agentfw_rewardmodels.errors import (
     UnknownUserError,
 )
 from agentfw_rewardmodels.preference.model import PreferenceModel
-from agentfw_rewardmodels.preference.records import (
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
+from agentfw_rewardmodels.preference.results import (
     Evaluation,
     Explanation,
     NearItem,
@@ -26,8 +31,6 @@ from agentfw_rewardmodels.preference.records import (
     PreferenceScore,
     Scores,
 )
-from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
-from agentfw_rewardmodels.preference.settings import PreferenceSettings
 from agentfw_rewardmodels.preference.training import Progress
 
 __all__ = [

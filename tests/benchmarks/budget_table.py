@@ -25,11 +25,9 @@ from typing import Any
 
 from agentfw.host import Host, HostOptions
 from agentfw.runs.folder import RunFolder
-from agentfw.runs.spec import read_spec
+from agentfw.runs.run import Run
+from agentfw.runs.spec import parse_spec, read_spec
 from agentfw.statistics import Interval, bootstrap, bootstrap_ratio, paired_difference
-from agentfw.training.folder import TrainingFolder
-from agentfw.training.spec import parse_train_spec
-from agentfw.training.training import Training
 from agentfw_plugins.worlds.budget.environment import BudgetSettings
 
 BASE = "tiny-sums"
@@ -76,11 +74,9 @@ def train(variant: str, seed: int, options: argparse.Namespace) -> None:
     root = folder_of(variant, seed, options)
     found = list(root.glob("*/run.json"))
     if found:
-        folder = RunFolder.open(found[0].parent)
-        assert isinstance(folder, TrainingFolder)
-        training = Training.open(folder, host)
+        training = Run.open(RunFolder.open(found[0].parent), host)
     else:
-        training = Training.create(parse_train_spec(spec_of(variant, seed, options, host)), host, root)
+        training = Run.create(parse_spec(spec_of(variant, seed, options, host)), host, root)
     asyncio.run(training.execute())
 
 
@@ -93,7 +89,6 @@ def problems_of(variant: str, seed: int, update: int, options: argparse.Namespac
     """What was measured after so many updates, problem by problem."""
     (about,) = folder_of(variant, seed, options).glob("*/run.json")
     folder = RunFolder.open(about.parent)
-    assert isinstance(folder, TrainingFolder)
     return [record["outcome"] for record in folder.stages()[update]]
 
 

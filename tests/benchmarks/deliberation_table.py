@@ -1,9 +1,14 @@
 """How long to think, learned with a clock and without one: the tables and pictures of docs/results/deliberation.md.
 
     python tests/benchmarks/deliberation_table.py
-    python tests/benchmarks/deliberation_table.py --setting chain --pictures docs/pictures --json
+    python tests/benchmarks/deliberation_table.py --setting chain --tables tables --pictures docs/pictures --json
 
-The paper's figures stand beside ours where its text still has them.
+Two tables learn from the same tasks, one in a world where thinking takes time and one where it doesn't. Each is then
+played in both worlds, on the same other tasks. The paper's figures stand beside ours where its text still has them.
+
+`--tables` saves the tables. A run follows one with:
+
+    agentfw run deliberation --set environment.setting=chain --policy qtable --set policy.table=TABLE
 """
 
 from __future__ import annotations
@@ -13,11 +18,24 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw_plugins.engagement.deliberation_table import FIGURES, measure_deliberation
+from agentfw.episode import Episode, Intervention
+from agentfw.report import Canvas, Series, line_chart
+from agentfw.runs.workers import in_processes, usual_processes
+from agentfw.statistics import Interval, bootstrap
+from agentfw_plugins.learners.table_training import play, train
+from agentfw_plugins.policies.qtable import QTablePolicy
+from agentfw_plugins.policies.value_table import Table
+from agentfw_plugins.worlds.deliberation.environment import Deliberation, DeliberationSettings
 
+FIGURES = ("return", "success", "timeout", "deepest")
+WORLDS = ("event", "step")
+"""With a clock, and without one."""
+
+_MODES = [Intervention("think", {"mode": mode}) for mode in range(1, 6)]
 PAPER = {
     ("single", "event", "event"): {"return": "+0.800", "success": "46.7%", "timeout": "0.0%", "deepest": "21.2%"},
     ("single", "step", "event"): {"return": "negative", "timeout": "79.0%"},
@@ -27,8 +45,121 @@ PAPER = {
 """By setting, how it was trained, and in which world it was played."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeliberationRow:
+    """One table in one world."""
+
+    trained: str
+    played: str
+    figures: dict[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliberationTable:
+    """Result of the experiment."""
+
+    setting: str
+    training: int
+    episodes: int
+    seed: int
+    rows: list[DeliberationRow]
+    modes: dict[str, dict[str, list[int]]]
+    """By how it was trained and by slack, how often each mode was chosen in the world with a clock."""
+    tables: dict[str, Table]
+
+    def picture(self, *, width: float = 880) -> Canvas:
+        """Which mode is chosen on average, by slack."""
+        series = []
+        for trained, by_slack in self.modes.items():
+            # "slack 3" is the fourth of the bins, whether or not the others were met.
+            places = sorted((int(slack.removeprefix("slack ")) + 1, counts) for slack, counts in by_slack.items())
+            chosen = [
+                bootstrap([mode for mode, count in enumerate(counts, start=1) for _ in range(count)])
+                for _, counts in places
+            ]
+            name = "trained with a clock" if trained == "event" else "trained without"
+            means, low, high = ([getattr(one, key) for one in chosen] for key in ("estimate", "low", "high"))
+            series.append(Series(name, means, x=[place for place, _ in places], low=low, high=high))
+        title = f"How deep it thinks, by slack ({self.setting})"
+        return line_chart(
+            series,
+            title=title,
+            x_label="slack, from the least to the most",
+            y_label="mean mode, played with a clock; 5 is the slowest",
+            y_range=(1, 5),
+            width=width,
+        )
+
+
+def measure_deliberation(
+    setting: str = "single",
+    *,
+    training: int = 20_000,
+    episodes: int = 3000,
+    seed: int = 42,
+    processes: int | None = None,
+) -> DeliberationTable:
+    """Train both tables and play each in both worlds."""
+    jobs = [(setting, world, training, seed) for world in WORLDS]
+    processes = processes or usual_processes(len(jobs))
+    records = dict(zip(WORLDS, in_processes(_train, jobs, processes), strict=True))
+    plays = [(setting, trained, played, records[trained], episodes, seed) for trained in WORLDS for played in WORLDS]
+    found = in_processes(_play, plays, processes)
+    rows, modes = [], {}
+    for (_, trained, played, *_), (figures, chosen) in zip(plays, found, strict=True):
+        rows.append(
+            DeliberationRow(trained, played, {name: bootstrap(figures[place]) for place, name in enumerate(FIGURES)})
+        )
+        if played == "event":
+            modes[trained] = chosen
+    tables = {world: Table.from_record(record) for world, record in records.items()}
+    return DeliberationTable(setting, training, episodes, seed, rows, modes, tables)
+
+
+def _settings(setting: str, world: str) -> DeliberationSettings:
+    return DeliberationSettings.model_validate({"setting": setting, "instant": world == "step"})
+
+
+def _train(job: tuple[str, str, int, int]) -> dict[str, Any]:
+    setting, world, episodes, seed = job
+    settings = _settings(setting, world)
+    return train(lambda: Deliberation(settings), _MODES, episodes=episodes, seed=seed).to_record()
+
+
+def _play(job: tuple[str, str, str, dict[str, Any], int, int]) -> tuple[list[list[float]], dict[str, list[int]]]:
+    """The figures, each over all episodes, and the modes chosen by slack."""
+    setting, _, world, record, count, seed = job
+    settings = _settings(setting, world)
+    tasks = Deliberation(settings).tasks(count, seed, "test")
+    figures: list[list[float]] = [[] for _ in FIGURES]
+    chosen: dict[str, list[int]] = {}
+    for episode in play(lambda: Deliberation(settings), QTablePolicy.of(Table.from_record(record)), tasks):
+        for values, value in zip(
+            figures, (episode.utility, *(episode.outcome[name] for name in FIGURES[1:])), strict=True
+        ):
+            values.append(value)
+        _count(episode, chosen)
+    return figures, chosen
+
+
+def _count(episode: Episode, chosen: dict[str, list[int]]) -> None:
+    """Add the modes that were chosen in an episode, by slack."""
+    state = ""
+    for event in episode.events:
+        if event.kind == "observation" and "state" in event.data:
+            state = str(event.data["state"]).partition(",")[0]
+        elif event.kind == "intervention":
+            chosen.setdefault(state, [0] * len(_MODES))[int(event.data["mode"]) - 1] += 1
+
+
 def measure(
-    settings: Sequence[str], training: int, episodes: int, seed: int, jobs: int | None, pictures: Path | None
+    settings: Sequence[str],
+    training: int,
+    episodes: int,
+    seed: int,
+    jobs: int | None,
+    tables: Path | None,
+    pictures: Path | None,
 ) -> dict[str, Any]:
     rows = []
     began, worked = time.perf_counter(), _worked()
@@ -39,6 +170,10 @@ def measure(
                 name: {"mean": one.estimate, "low": one.low, "high": one.high} for name, one in row.figures.items()
             }
             rows.append({"setting": setting, "trained": row.trained, "played": row.played, **figures})
+        if tables is not None:
+            tables.mkdir(parents=True, exist_ok=True)
+            for world, one in table.tables.items():
+                one.save(tables / f"deliberation-{setting}-{world}.json")
         if pictures is not None:
             (pictures / f"deliberation-{setting}.svg").write_text(table.picture().to_svg(), "utf-8")
     took = {"seconds": round(time.perf_counter() - began, 1), "cpu_seconds": round(_worked() - worked, 1)}
@@ -58,11 +193,20 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--episodes", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--jobs", type=int)
+    parser.add_argument("--tables", type=Path, help="a folder for the tables")
     parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     settings = options.setting or ["single", "chain"]
-    result = measure(settings, options.training, options.episodes, options.seed, options.jobs, options.pictures)
+    result = measure(
+        settings,
+        options.training,
+        options.episodes,
+        options.seed,
+        options.jobs,
+        options.tables,
+        options.pictures,
+    )
     if options.json:
         print(json.dumps(result, indent=2))
         return result

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
-from agentfw_rewardmodels.preference.state import State
+from agentfw_rewardmodels.preference.model_state import State
 from agentfw_rewardmodels.preference.training import shapes_of
 
 TEXT, DIMENSIONS, LIKES = 256, 64, 20

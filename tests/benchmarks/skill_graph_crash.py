@@ -141,7 +141,7 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
     twice += sum(uses[skill] != runs.get(skill, 0) for skill in uses)
     with SkillGraph.open(path, tenant="team") as graph:
         graph.recall("knows", user="writer0")
-        view = graph._recaller.view
+        view = graph._recaller.cache
         numbers = np.array(sorted(live), np.int64)
         stored = np.frombuffer(b"".join(live[number] for number in numbers.tolist()), "<f4").reshape(len(numbers), -1)
         same = len(view) == len(numbers) and np.array_equal(view.vectors(numbers), stored)

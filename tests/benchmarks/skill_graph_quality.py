@@ -35,7 +35,7 @@ import numpy as np
 from agentfw.seeds import Seeds
 from agentfw.statistics import bootstrap, paired_difference
 from agentfw_memory import SkillDraft, SkillGraph, Trajectory
-from agentfw_memory.graph.settings import GraphSettings
+from agentfw_memory.graph.graph_settings import GraphSettings
 
 SCENARIOS = {
     "moving a meeting": (

@@ -34,7 +34,7 @@ from skill_graph_sides import DIMENSIONS, EMBEDDER, Mem0, Texts, shown
 
 from agentfw_memory import SkillGraph
 from agentfw_memory.graph.embedders import open_embedder
-from agentfw_memory.graph.index import ListIndex
+from agentfw_memory.graph.vector_index import ListIndex
 
 Pair = tuple[float, float]
 

@@ -62,6 +62,7 @@ def make_plugins(folder: Path) -> None:
         )
         dist_info = folder / f"{package.name}-1.0.0.dist-info"
         dist_info.mkdir()
+        (dist_info / "METADATA").write_text(f"Name: {package.name}\nVersion: 1.0.0\n")
         (dist_info / "entry_points.txt").write_text(f"[agentfw]\nsample-{number} = {package.name}.plugin\n")
 
 

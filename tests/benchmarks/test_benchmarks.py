@@ -266,3 +266,21 @@ def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6
     assert all(word in lines[1] for word in ("min", "median", "max"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", load("processors").VARIANTS)
+def test_what_is_promised_holds_on_every_processor_that_can_be_imitated(
+    variant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("peft", "bitsandbytes"):
+        pytest.importorskip(module)
+    processors = load("processors")
+    if not processors.can_imitate(variant):
+        pytest.skip("needs a C compiler")
+    result = processors.main(["--variants", variant, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    (row,) = result["rows"]
+    # To the last bit: a training that is resumed meets other neighbours, and has to be the same training.
+    assert row["neighbours apart"] == 0.0
+    assert row["four bits apart"] < 1e-4

@@ -67,6 +67,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         (folder / f"{package}.py").write_text(code, encoding="utf-8")
         dist_info = folder / f"{package}-1.0.0.dist-info"
         dist_info.mkdir()
+        (dist_info / "METADATA").write_text(f"Name: {distribution}\nVersion: 1.0.0\n", encoding="utf-8")
         (dist_info / "entry_points.txt").write_text(entry_points, encoding="utf-8")
         sys.modules.pop(package, None)
 

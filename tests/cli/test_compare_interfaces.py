@@ -63,7 +63,7 @@ def test_a_slip_is_told_with_its_mend(agentfw: Agentfw, words: tuple[str, ...], 
 def test_runs_are_compared_as_before_and_the_help_names_the_other(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     one, two = (agentfw(*quick, "--json").json["run"] for _ in range(2))
     assert agentfw("compare", one, two, "--figure", "error").code == 0
-    assert "agentfw compare interfaces ENVIRONMENT" in agentfw("compare", "--help").out
+    assert "agentfw compare interfaces --help" in agentfw("compare", "--help").out
     assert agentfw("compare", "interfaces", "--help").out.startswith("Usage: agentfw compare interfaces ")
     assert agentfw("compare").code == 2
 

@@ -104,7 +104,7 @@ def test_a_plugin_that_fails_in_a_run_ends_with_3_and_says_how_to_go_on(
     run = next(Path("runs").iterdir()).name
     assert (answer.code, answer.out) == (3, "")
     assert "ValueError: the world is out of joint" in answer.err
-    assert f"then go on: agentfw runs resume {run}" in answer.err
+    assert f"then resume: agentfw runs resume {run}" in answer.err
 
 
 def test_debug_shows_where_it_came_from(agentfw: Agentfw, quick: tuple[str, ...]) -> None:

@@ -117,7 +117,7 @@ def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ..
 
     listed, shown, resumed = agentfw("runs", "list"), agentfw("runs", "show", "last"), agentfw("runs", "resume", "last")
 
-    assert "1/3  interrupted" in listed.out
+    assert "1/3 episodes  interrupted" in listed.out
     assert f"agentfw runs resume {folder.name}" in listed.err
     assert "interrupted, 1 of 3 episodes" in shown.out
     assert "1 of them are there already" in resumed.err
@@ -236,6 +236,20 @@ def test_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
     Out().table(["", "mean"], [["a", "1.0"], ["b", "10.0"]], right=(1,))
 
     assert capsys.readouterr().out == "   mean\na   1.0\nb  10.0\n"
+
+
+def test_progress_replaces_its_line_and_only_on_a_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Out().progress("1 of 2")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    Out(quiet=True).progress("0 of 2")
+    for text in ("1 of 2", "2 of 2", ""):
+        Out().progress(text)
+
+    assert terminal.text == "\r\x1b[K1 of 2\r\x1b[K2 of 2\n"
 
 
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:

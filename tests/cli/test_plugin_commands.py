@@ -86,8 +86,10 @@ def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: A
         assert Path(line).is_file()
     # What `pip install -e` would do.
     folder = tmp_path / "agentfw-cups"
-    (folder / "agentfw_cups-0.1.0.dist-info").mkdir()
-    (folder / "agentfw_cups-0.1.0.dist-info" / "entry_points.txt").write_text("[agentfw]\ncups = agentfw_cups.plugin\n")
+    dist_info = folder / "agentfw_cups-0.1.0.dist-info"
+    dist_info.mkdir()
+    (dist_info / "METADATA").write_text("Name: agentfw-cups\nVersion: 0.1.0\n")
+    (dist_info / "entry_points.txt").write_text("[agentfw]\ncups = agentfw_cups.plugin\n")
     monkeypatch.syspath_prepend(str(folder))
 
     checked = agentfw("plugins", "check", "cups")

@@ -13,7 +13,7 @@ import pytest
 from agentfw_cli.main import _COMMANDS, main
 
 SITE = Path(__file__).parents[1] / "site"
-HEAVY = ("torch", "numpy", "pydantic", "rich", "httpx", "pluggy", "PIL", "importlib.metadata", "asyncio")
+HEAVY = ("torch", "numpy", "pydantic", "rich", "httpx", "pluggy", "PIL", "asyncio")
 CODE = """
 import sys
 from agentfw_cli.main import main

@@ -133,7 +133,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
 
     assert failed.code == 1
     assert 'the learner "bias", making update 1, ran out of memory: 3 GB wanted, 1 GB there' in failed.err
-    assert "then go on: agentfw runs resume 20" in failed.err
+    assert "then resume: agentfw runs resume 20" in failed.err
     (row,) = agentfw("runs", "list", "--json").json
     assert (row["state"], row["done"], row["total"]) == ("interrupted", 0, 2)
     file = Path("runs") / row["run"] / "run.json"
@@ -146,7 +146,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
     [
         (("train",), 2, "spec.environment: is required"),
         (("train", "bandti"), 2, 'did you mean "bandit"?'),
-        ((*WORDS[:4], "--no-plugin", "builtin"), 2, "spec.optimizer: is required"),
+        ((*WORDS[:4], "--no-plugin", "builtin"), 2, "a training needs an optimizer"),
         ((*WORDS, "--set", "learner.rat=2"), 2, 'did you mean "rate"?'),
         ((*WORDS, "--policy", "unpublishable"), 2, "so it can't be trained"),
         ((*WORDS, "--set", "policy.fault=tokenless"), 2, "gives no token ids"),

@@ -128,8 +128,7 @@ def shows(printed: str, expected: list[str], snippet: Snippet) -> None:
 def check_toml(text: str) -> None:
     """A whole spec is parsed as one; a part of one must be TOML."""
     from agentfw.runs.spec import parse_spec
-    from agentfw.training.spec import parse_train_spec
 
     table = tomllib.loads(text)
     if "environment" in table and "policy" in table:
-        parse_train_spec(table) if "optimizer" in table else parse_spec(table)
+        parse_spec(table)

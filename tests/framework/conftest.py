@@ -60,6 +60,7 @@ def make_plugin(site: Path) -> MakePlugin:
             (site / package / file).write_text(text.replace("{package}", package), encoding="utf-8")
         dist_info = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
         dist_info.mkdir()
+        (dist_info / "METADATA").write_text(f"Name: {distribution}\nVersion: {version}\n", encoding="utf-8")
         module = f"{package}.plugin"
         content = entry_points or f"[agentfw]\n{name or distribution} = {value.replace('{module}', module)}\n"
         content = content if isinstance(content, bytes) else content.encode()

@@ -180,7 +180,7 @@ def test_a_failed_plugin_does_not_watch(make_plugin: MakePlugin) -> None:
     assert sys.modules[module].seen == []
 
 
-@pytest.mark.parametrize("content", ["[agentfw]\nbroken\n", "[agentfw\n", b"[agentfw]\n\xff = x\n"])
+@pytest.mark.parametrize("content", ["[agentfw]\nbroken\n", b"[agentfw]\n\xff = x\n"])
 def test_malformed_entry_points(make_plugin: MakePlugin, content: str | bytes) -> None:
     make_plugin(BROKEN, entry_points=content)
     make_plugin("agentfw-well", WELL)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw.episode import Call, Episode, Event, Measure, Message, Observation, Task, Turn
+from agentfw.episode import Call, Episode, Event, Measure, Message, Observation, Task, Turn, Usage
 from agentfw.errors import StorageError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -19,6 +19,8 @@ VALUE = st.one_of(
 DATA = st.dictionaries(TEXT, VALUE, max_size=3)
 CALL = st.builds(Call, TEXT, DATA, TEXT)
 IDS = st.lists(st.integers(0, 50_000), max_size=8).map(tuple)
+TOKENS = st.none() | st.integers(0, 10**9)
+USAGE = st.builds(Usage, TOKENS, TOKENS, TOKENS)
 
 
 @st.composite
@@ -43,6 +45,7 @@ def turns(draw: st.DrawFn) -> list[Turn]:
             logprobs=tuple(-0.5 for _ in sampled),
             version=draw(TEXT),
             seat=draw(st.sampled_from(["", "legs"])),
+            usage=draw(USAGE),
         )
         found.append(turn)
         before = prompt + sampled
@@ -114,3 +117,12 @@ def test_samples_of_a_task_have_ids_of_their_own() -> None:
 def test_an_observation_reads_as_its_text_or_as_its_data() -> None:
     assert str(Observation(1, "mail", {"from": "Ada"}, "Ada writes")) == "Ada writes"
     assert str(Observation(1, "mail", {"from": "Ada", "number": 3})) == "mail from=Ada number=3"
+
+
+def test_the_usage_of_an_episode_is_told_only_where_every_turn_has_told_it() -> None:
+    episode = Episode(
+        Task(0, 0), turns=[Turn(0, 0, 0, usage=Usage(100, 0, 5)), Turn(1, 1, 1, usage=Usage(20, None, 7))]
+    )
+
+    assert episode.usage == Usage(120, None, 12)
+    assert Episode(Task(0, 0)).usage == Usage(0, 0, 0)

@@ -368,7 +368,7 @@ import sys
 from agentfw import Component, hookimpl
 import agentfw.host
 agentfw.host.Host.load()
-print([m for m in ("pydantic", "numpy", "rich", "httpx", "torch", "importlib.metadata") if m in sys.modules])
+print([m for m in ("pydantic", "numpy", "rich", "httpx", "torch") if m in sys.modules])
 """
 
 

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from agentfw.report import Canvas
-from agentfw.report.canvas import Anchor
 from agentfw.report.palette import DARK, INK, MUTED, SERIES, SURFACE
+from agentfw.report.shapes import Anchor
 
 MODULES = [
     "axis",
@@ -25,7 +25,7 @@ MODULES = [
     "frame",
     "html",
     "lanes",
-    "look",
+    "page_style",
     "palette",
     "raster",
     "terminal",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 from agentfw.episode import Episode
 from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
 from agentfw.runs.folder import RunFolder
-from agentfw.runs.run import Run, Watcher
+from agentfw.runs.observer import Observer
+from agentfw.runs.run import Run
 from agentfw.runs.summary import Summary, beside
 
 SITE = Path(__file__).parents[1] / "site"
@@ -33,13 +34,13 @@ def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("agentfw_laboratory.playing")
 
 
-class StopAfter(Watcher):
+class StopAfter(Observer):
     """Ends a run after so many episodes, as an error of the machine would."""
 
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def ended(self, episode: Episode, reward: float, done: int) -> None:
+    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         if done == self.count:
             raise OSError("the machine is tired")
 
@@ -103,7 +104,7 @@ def test_all_of_a_batch_see_the_memory_as_it_was_before_it(laboratory: Any, tmp_
 def test_a_memory_learns_in_the_order_of_the_tasks(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, memories=["scratch"], episodes=6, samples=2, concurrency=6).folder
 
-    learned = [record["episode"] for record in folder.concluded()]
+    learned = [record["episode"] for record in folder.result().concluded()]
 
     assert learned == sorted(learned)
 
@@ -178,13 +179,6 @@ def test_references_are_summed_up_beside_the_figures(
     assert [who for who, _ in beside(summary, folder)] == ["hashing", "five", "seven"]
 
 
-def test_a_summary_of_an_older_run_has_no_references(laboratory: Any, tmp_path: Path) -> None:
-    record = laboratory.play(tmp_path).folder.summary()
-    del record["references"]
-
-    assert Summary.from_record(record).references == {}
-
-
 @pytest.mark.parametrize("figures", [{"score": 1.0}, {"error": float("nan")}, None])
 def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: Any
@@ -243,7 +237,7 @@ def test_a_tracker_that_fails_is_noted_once_and_stops_nothing(laboratory: Any, t
 
     assert len(run.folder.metrics()) == 6
     assert [note for note in run.host.notes if "Leaky" in note] == [
-        "tracker Leaky raised ConnectionError: the tracking server is gone in log and is told nothing more; "
+        "tracker Leaky raised ConnectionError: the tracking server is gone in log and is not called again; "
         "the run folder has every figure"
     ]
 

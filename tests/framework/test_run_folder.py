@@ -21,7 +21,8 @@ from agentfw.runs.folder import RunFolder, find_run, list_runs
 SITE = Path(__file__).parents[1] / "site"
 ABOUT: dict[str, Any] = {
     "headline": "error",
-    "total": 4,
+    "episodes": 4,
+    "updates": 0,
     "spec": {
         "environment": {"name": "guessing"},
         "policy": {"name": "hashing"},
@@ -72,8 +73,8 @@ def test_a_folder_that_is_no_run_is_refused_with_what_to_do(tmp_path: Path) -> N
     with pytest.raises(RunFolderError, match="it has no run") as half:
         RunFolder.open(tmp_path / "half")
 
-    assert "give the folder of a run" in foreign.value.fix
-    assert "nothing is lost by removing it" in half.value.fix
+    assert "pass the folder of a run" in foreign.value.fix
+    assert "it can be removed" in half.value.fix
 
 
 def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
@@ -83,19 +84,20 @@ def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
     for cut in range(len(whole)):
         file.write_text(whole[:cut])
-        with pytest.raises(RunFolderError, match=r"run\.json can't be understood"):
+        with pytest.raises(RunFolderError, match=r"run\.json can't be read"):
             RunFolder.open(folder.path)
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"format": 2}, "is in format 2; this agentfw writes and reads 1"),
+        ({"format": 1}, "is in format 1; this version of agentfw reads and writes format 2"),
+        ({"format": 3}, "is in format 3"),
         ({"format": "old"}, "is in format old"),
         ({"spec": {}}, "'interface' is missing"),
-        ({"spec": 3}, "can't be understood"),
-        ({"total": None}, "can't be understood"),
-        ({"spec": {**ABOUT["spec"], "memories": None}}, "can't be understood"),
+        ({"spec": 3}, "can't be read"),
+        ({"episodes": None}, "can't be read"),
+        ({"spec": {**ABOUT["spec"], "memories": None}}, "can't be read"),
     ],
 )
 def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
@@ -106,7 +108,7 @@ def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str
         RunFolder.open(folder.path)
 
     assert caught.value.fix
-    if changed.get("format") == 2:
+    if changed.get("format") == 3:
         assert "upgrade" in caught.value.fix
 
 
@@ -216,7 +218,7 @@ def test_an_end_that_fits_two_runs_is_refused(tmp_path: Path) -> None:
     for number in (1, 2):
         make(tmp_path).path.rename(tmp_path / f"{number}-same")
 
-    with pytest.raises(RunFolderError, match='"same" fits 2 runs'):
+    with pytest.raises(RunFolderError, match='"same" matches 2 runs'):
         find_run(tmp_path, "same")
 
 
@@ -244,7 +246,7 @@ def test_a_damaged_summary_says_how_to_get_a_new_one(tmp_path: Path, laboratory:
     before = folder.summary()["figures"]
     (folder.path / "summary.json").write_text('{"run": ')
 
-    with pytest.raises(RunFolderError, match=r"summary\.json can't be understood") as caught:
+    with pytest.raises(RunFolderError, match=r"summary\.json can't be read") as caught:
         folder.summary()
     assert "remove it" in caught.value.fix
     (folder.path / "summary.json").unlink()

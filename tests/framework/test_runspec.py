@@ -87,7 +87,7 @@ def test_a_file_that_is_no_spec_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="there is no spec file"):
         read_spec(tmp_path / "missing.toml")
-    with pytest.raises(SettingsError, match=r"is no TOML.*line 1"):
+    with pytest.raises(SettingsError, match=r"isn't valid TOML.*line 1"):
         read_spec(tmp_path / "torn.toml")
     for name in ("latin.toml", "."):
         with pytest.raises(UsageError, match="can't read"):
@@ -149,10 +149,10 @@ def test_a_key_inside_of_a_table_leaves_its_neighbours() -> None:
             'no selected memory is called "notbook"; did you mean "notebook"?',
             "--memory notbook",
         ),
-        ("memory=3", "--set memory=... says no component", "write memory.NAME.KEY=VALUE"),
-        ("memories.notebook.limit=3", "says no component", "write memory.NAME.KEY=VALUE"),
-        ("environment=3", "--set environment=... says no key", "write environment.KEY=VALUE"),
-        ("memory.notebook=3", "--set memory.notebook=... says no key", "write memory.notebook.KEY=VALUE"),
+        ("memory=3", "--set memory=... names no component", "name it: --set memory.NAME.KEY=VALUE"),
+        ("memories.notebook.limit=3", "names no component", "name it: --set memory.NAME.KEY=VALUE"),
+        ("environment=3", "--set environment=... names no key", "name it: --set environment.KEY=VALUE"),
+        ("memory.notebook=3", "--set memory.notebook=... names no key", "name it: --set memory.notebook.KEY=VALUE"),
     ],
 )
 def test_an_assignment_to_nothing_is_told(assignment: str, words: str, fix: str) -> None:

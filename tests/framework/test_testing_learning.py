@@ -298,6 +298,16 @@ class Writer(Learner):
         self.updates = state["updates"]
 
 
+class Forgetful(Writer):
+    """Gives its memory back, and what it has learned with it."""
+
+    def rest(self) -> None:
+        self.updates = 0
+
+    def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
+        return [-1.0 / (1 + self.updates) for _ in token_ids]
+
+
 class Stray(Writer):
     def update(self, batch: Batch) -> Update:
         (batch.folder.parent / f"log-{self.updates}.txt").write_text("done", "utf-8")
@@ -440,6 +450,7 @@ BROKEN: list[tuple[str, type, str]] = [
     ("learner", Overwriting, "what_was_there_stays"),
     ("learner", OneVersion, "what_was_there_stays"),
     ("learner", LivePath, "a_repeated_update_will_do"),
+    ("learner", Forgetful, "a_rest_does_no_harm"),
     ("learner", HalfWritten, "an_empty_batch_does_no_harm"),
     ("learner", Averaging, "an_empty_batch_does_no_harm"),
     ("learner", Consuming, "episodes_stay_as_they_are"),

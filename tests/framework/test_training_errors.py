@@ -21,7 +21,7 @@ from agentfw.errors import (
     UnknownNameError,
     UsageError,
 )
-from agentfw.training.state import State
+from agentfw.runs.state import State
 
 SITE = Path(__file__).parents[1] / "site"
 
@@ -47,7 +47,7 @@ def fault(name: str, fault: str) -> dict[str, Any]:
         ({"evaluation": {"evry": 3}}, SettingsError, 'did you mean "every"'),
         ({"evaluation": {"split": "train"}}, SettingsError, "spec.evaluation.split: can't be train"),
         ({"learner": {"name": "bias", "settings": {"rate": -1}}}, SettingsError, "learner.rate: must be more than 0"),
-        ({"episodes": 4}, SettingsError, "spec.episodes: no such key"),
+        ({"episodes": 4}, SettingsError, "spec: episodes: not in a training"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
@@ -181,7 +181,7 @@ def test_a_state_that_is_damaged_is_told_and_left_alone(laboratory: Any, tmp_pat
     (folder.path / "summary.json").unlink()
     (folder.path / "state.json").write_text('{"update": 3')
 
-    with pytest.raises(RunFolderError, match=r"state\.json can't be understood"):
+    with pytest.raises(RunFolderError, match=r"state\.json can't be read"):
         laboratory.resume(folder)
 
     assert (folder.path / "state.json").read_text() == '{"update": 3'

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from agentfw.runs.comparison import change, compare_runs
+from agentfw.runs.figures import flat
 from agentfw.runs.folder import RunFolder, list_runs
-from agentfw.training.figures import flat
-from agentfw.training.training import TrainingSummary, TrainingWatcher
+from agentfw.runs.observer import Observer
+from agentfw.runs.summary import Summary
 
 SITE = Path(__file__).parents[1] / "site"
 
@@ -79,7 +80,7 @@ def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any
     assert versions == ({"base"}, {"bias@2"}, {"bias@4"})
 
 
-def test_a_group_that_tells_nothing_does_not_reach_the_learner(
+def test_a_group_that_the_optimizer_leaves_out_does_not_reach_the_learner(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
@@ -100,10 +101,66 @@ def test_a_group_that_tells_nothing_does_not_reach_the_learner(
     assert any(line["groups_alike"] for line in figures)
 
 
+def test_policy_and_learner_never_work_at_once(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One GPU has memory for one: the learner rests while episodes are played, and the policy while it learns."""
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    seen: list[tuple[str, bool, bool]] = []
+    awake = {"policy": True, "learner": True}
+
+    def turn(name: str, up: bool) -> Any:
+        def now(self: Any) -> None:
+            awake[name] = up
+
+        async def later(self: Any) -> None:
+            awake[name] = up
+
+        return later if name == "policy" else now
+
+    def watched(kind: Any, name: str, who: str) -> None:
+        before = getattr(kind, name)
+
+        def call(self: Any, *given: Any, **named: Any) -> Any:
+            seen.append((name, awake["policy"], awake["learner"]))
+            assert awake[who], f"{who} was asked for {name} while it rested"
+            return before(self, *given, **named)
+
+        monkeypatch.setattr(kind, name, call)
+
+    for kind, who in ((bandit.Biased, "policy"), (bandit.Bias, "learner")):
+        monkeypatch.setattr(kind, "rest", turn(who, False), raising=False)
+        monkeypatch.setattr(kind, "wake", turn(who, True), raising=False)
+    watched(bandit.Biased, "generate", "policy")
+    watched(bandit.Biased, "publish", "policy")
+    watched(bandit.Bias, "update", "learner")
+    watched(bandit.Bias, "logprobs", "learner")
+
+    training = laboratory.train(tmp_path, updates=2)
+    laboratory.resume(training.folder)
+
+    assert {name for name, _, _ in seen} == {"generate", "publish", "update", "logprobs"}
+    assert not any(learner for name, _, learner in seen if name in ("generate", "publish"))
+    assert not any(policy for name, policy, _ in seen if name == "update")
+
+
+@pytest.mark.parametrize("settings", [{"kl": 0.04}, {"kl": 0.0}, {"kl": 0.0, "skip": True}])
+def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
+    laboratory: Any, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    folder = laboratory.train(tmp_path, samples=2, tasks=5, optimizer={"name": "grpo", "settings": settings}).folder
+
+    figures = [line["rollouts"] for line in folder.updates()]
+    left_out = [line["groups"] - line["groups_learned"] for line in figures]
+    alike = [line["groups_alike"] for line in figures]
+    assert any(alike)
+    assert left_out == (alike if settings.get("skip") else [0] * len(alike))
+
+
 def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}})
 
-    summary = TrainingSummary.from_record(training.folder.summary())
+    summary = Summary.from_record(training.folder.summary())
     assert (summary.updates, summary.version, summary.adapter) == (4, "", "")
     assert summary.figures == summary.before
     assert list((training.folder.path / "learner").iterdir()) == []
@@ -172,7 +229,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
 ) -> None:
     told: list[Any] = []
 
-    class Watcher(TrainingWatcher):
+    class Watching(Observer):
         def phase(self, name: str, update: int) -> None:
             told.append((name, update))
 
@@ -185,7 +242,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
         "call",
         lambda hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
     )
-    importlib.import_module("asyncio").run(training.execute(Watcher()))
+    importlib.import_module("asyncio").run(training.execute(Watching()))
 
     first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
     second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]

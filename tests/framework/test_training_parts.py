@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from agentfw.episode import Task
 from agentfw.errors import EndpointError, PluginError, UsageError
 from agentfw.policy import Generation, Policy, Request
+from agentfw.runs.curriculum import Curriculum
+from agentfw.runs.deadline import DeadlinePolicy
+from agentfw.runs.figures import finite, size_of
+from agentfw.runs.state import State
 from agentfw.seeds import Seeds
-from agentfw.training.curriculum import Curriculum
-from agentfw.training.figures import finite, size_of
-from agentfw.training.punctual import Punctual
-from agentfw.training.state import State
 
 
 def curriculum(count: int, size: int, seed: int = 7) -> Curriculum:
@@ -69,14 +69,14 @@ class Slow(Policy):
 
 
 def test_who_answers_in_time_is_heard_and_who_does_not_is_named() -> None:
-    assert asyncio.run(Punctual(Slow(), "slow", 5).generate(Request(()))).text == "late"
+    assert asyncio.run(DeadlinePolicy(Slow(), "slow", 5).generate(Request(()))).text == "late"
     with pytest.raises(EndpointError, match=r'"slow" has not answered a request within 0\.05 s'):
-        asyncio.run(Punctual(Slow(), "slow", 0.05).generate(Request(())))
+        asyncio.run(DeadlinePolicy(Slow(), "slow", 0.05).generate(Request(())))
 
 
 def test_a_timeout_of_the_policys_own_is_not_taken_for_ours() -> None:
     with pytest.raises(TimeoutError, match="a timeout of its own"):
-        asyncio.run(Punctual(Slow(), "slow", 5).logprobs((), ()))
+        asyncio.run(DeadlinePolicy(Slow(), "slow", 5).logprobs((), ()))
 
 
 def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
@@ -84,7 +84,7 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None
         def generation_time(self, generation: Generation, time_per_token: float) -> float:
             return 42.0
 
-    assert Punctual(Instant(), "instant", 5).generation_time(Generation("x", count=3), 1.0) == 42.0
+    assert DeadlinePolicy(Instant(), "instant", 5).generation_time(Generation("x", count=3), 1.0) == 42.0
 
 
 def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:

@@ -331,10 +331,10 @@ def test_a_graph_without_edges_and_one_without_nodes(method: Method) -> None:
     [
         (([1, 1], [], None), "twice"),
         (([1, 2], [(1, 3)], None), "isn't among the nodes"),
-        (([1, 2], [(1, 1)], None), "to itself"),
-        (([1, 2], [(1, 2)], [1.0, 2.0]), "1 edges can't have 2 weights"),
-        (([1, 2], [(1, 2)], [float("nan")]), "no positive, finite weight"),
-        (([1, 2], [(1, 2)], [-1.0]), "no positive, finite weight"),
+        (([1, 2], [(1, 1)], None), "with itself"),
+        (([1, 2], [(1, 2)], [1.0, 2.0]), "1 edges, but 2 weights"),
+        (([1, 2], [(1, 2)], [float("nan")]), "isn't positive and finite"),
+        (([1, 2], [(1, 2)], [-1.0]), "isn't positive and finite"),
     ],
 )
 def test_what_is_no_graph_is_refused_and_the_old_one_stays(graph: Any, words: str) -> None:
@@ -348,13 +348,13 @@ def test_what_is_no_graph_is_refused_and_the_old_one_stays(graph: Any, words: st
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda some: some.add(3, {}), "here already"),
-        (lambda some: some.add(1, {999: 1.0}), "node 999 isn't here"),
-        (lambda some: some.add(1, {3: 0.0}), "weight 0.0"),
-        (lambda some: some.add(1, {3: float("inf")}), "weight inf"),
+        (lambda some: some.add(3, {}), "already exists"),
+        (lambda some: some.add(1, {999: 1.0}), "unknown node 999"),
+        (lambda some: some.add(1, {3: 0.0}), "weight of an edge: 0.0"),
+        (lambda some: some.add(1, {3: float("inf")}), "weight of an edge: inf"),
         (lambda some: some.connect(3, 3), "its own neighbour"),
-        (lambda some: some.connect(3, 999), "node 999 isn't here"),
-        (lambda some: some.connect(3, 13, float("nan")), "weight nan"),
+        (lambda some: some.connect(3, 999), "unknown node 999"),
+        (lambda some: some.connect(3, 13, float("nan")), "weight of an edge: nan"),
     ],
 )
 def test_what_cannot_be_added_is_refused_and_nothing_changes(call: Any, words: str) -> None:

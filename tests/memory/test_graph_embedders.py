@@ -114,10 +114,10 @@ def test_a_callable_is_measured_and_its_rows_get_length_one() -> None:
     ("function", "words"),
     [
         (lambda texts: [[float("nan"), 1.0] for _ in texts], "NaN"),
-        (lambda texts: [[float("inf"), 1.0] for _ in texts], "infinite"),
-        (lambda texts: [1.0 for _ in texts], r"array of \(1,\)"),
-        (lambda texts: [[] for _ in texts], r"array of \(1, 0\)"),
-        (lambda texts: [[1.0]] * (len(texts) + 1), r"array of \(2, 1\), not \(1, 1\)"),
+        (lambda texts: [[float("inf"), 1.0] for _ in texts], "infinity"),
+        (lambda texts: [1.0 for _ in texts], r"shape \(1,\)"),
+        (lambda texts: [[] for _ in texts], r"shape \(1, 0\), not \(1, 1\)"),
+        (lambda texts: [[1.0]] * (len(texts) + 1), r"shape \(2, 1\), not \(1, 1\)"),
         (lambda texts: "vector", "no rows of numbers"),
     ],
 )

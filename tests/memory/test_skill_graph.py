@@ -48,7 +48,7 @@ def test_the_likest_skill_comes_first_with_its_reasons(graph: SkillGraph) -> Non
     assert (first.skill.tools, first.skill.scenarios) == (("calendar",), ("rescheduling",))
     assert first.score > second.score
     assert first.why.query > 0.7
-    assert first.why.path == "like the query"
+    assert first.why.path == "similar to the query"
     assert "query 0." in str(first.why)
 
 
@@ -84,7 +84,7 @@ def test_two_hops_bring_what_likeness_alone_does_not(tmp_path: Path) -> None:
         with SkillGraph.open(tmp_path / "skills.db", tenant="team", settings=chosen) as graph:
             hits = graph.recall(query, user="ben", k=10)
             pools[siblings] = {hit.skill.id: hit.why.path for hit in hits}
-    assert "also ben's" in pools[20][far.id]
+    assert "same owner (ben)" in pools[20][far.id]
     assert far.id not in pools[0]
 
 
@@ -229,7 +229,7 @@ def test_each_ablation_turns_its_part_off(name: str) -> None:
             assert hit.why.community == 0.0
         if name == "A2":
             assert hit.score == pytest.approx(0.4 * hit.why.query)
-            assert hit.why.path == "like the query"
+            assert hit.why.path == "similar to the query"
         if name == "B4":
             assert hit.why.query == 1.0 or "offer slot 1" not in hit.skill.text
 
@@ -296,7 +296,7 @@ def test_an_update_keeps_what_it_does_not_name(graph: SkillGraph) -> None:
         "shared",
     )
     graph.add_skill(owner="ana", text="evenings")
-    with pytest.raises(BadInputError, match="has that text already"):
+    with pytest.raises(BadInputError, match="already has this text"):
         graph.update_skill(skill.id, text="evenings")
     assert graph.skill(skill.id).text == "mornings"
 
@@ -368,7 +368,7 @@ def test_a_query_that_asks_nothing_or_too_much_is_refused(graph: SkillGraph, que
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True])
 def test_a_number_of_hits_that_cannot_be_is_refused(graph: SkillGraph, k: Any) -> None:
-    with pytest.raises(BadInputError, match="can't be recalled"):
+    with pytest.raises(BadInputError, match="can't recall"):
         graph.recall("query", user="ana", k=k)
 
 
@@ -419,11 +419,11 @@ def test_quotes_and_wildcards_in_a_name_mean_themselves(graph: SkillGraph, name:
 @pytest.mark.parametrize(
     ("source", "kind", "target", "words"),
     [
-        ("s2", "LIKES", "s3", "no kind of edge"),
-        ("s2", "owns", "s3", "no kind of edge"),
-        ("ana", "OWNS", "s3", "comes by itself"),
+        ("s2", "LIKES", "s3", "not a kind of edge"),
+        ("s2", "owns", "s3", "not a kind of edge"),
+        ("ana", "OWNS", "s3", "added automatically"),
         ("s2", "CONFLICTS", "s2", "with itself"),
-        ("s2", "REQUIRES", "", "empty name"),
+        ("s2", "REQUIRES", "", "name of the tool is empty"),
     ],
 )
 def test_an_edge_that_cannot_be_is_refused(graph: SkillGraph, source: str, kind: str, target: str, words: str) -> None:
@@ -440,7 +440,7 @@ def test_an_edge_that_cannot_be_is_refused(graph: SkillGraph, source: str, kind:
 def test_an_unknown_skill_is_named(graph: SkillGraph, skill: Any) -> None:
     graph.add_skill(owner="ana", text="one")
     for call in (graph.skill, graph.history, graph.retire_skill, lambda one: graph.connect(one, "CONFLICTS", "s2")):
-        with pytest.raises(UnknownSkillError, match="there is no skill"):
+        with pytest.raises(UnknownSkillError, match="unknown skill"):
             call(skill)
 
 
@@ -468,25 +468,25 @@ def test_settings_that_cannot_be_are_refused() -> None:
         with pytest.raises(BadInputError) as refusal:
             GraphSettings(**wrong)  # type: ignore[arg-type]
         assert next(iter(wrong)) in str(refusal.value)
-    with pytest.raises(BadInputError, match="no ablation"):
+    with pytest.raises(BadInputError, match="unknown ablation"):
         GraphSettings.ablation("C1")
 
 
 @pytest.mark.parametrize(
     ("words", "call"),
     [
-        ("the query has half a character", lambda graph: graph.recall("move \ud83e", user="ana")),
+        ("the query contains half a character", lambda graph: graph.recall("move \ud83e", user="ana")),
         ("the user 'ana.*half a character", lambda graph: graph.recall("move", user="ana\ud83e")),
-        ("the skill has half a character", lambda graph: graph.add_skill(owner="ana", text="tea \udc80")),
-        ("the skill has half a character", lambda graph: graph.update_skill("s2", text="tea \udc80")),
-        ("the profile has half a character", lambda graph: graph.set_profile("ana", "likes \udc80")),
+        ("the skill contains half a character", lambda graph: graph.add_skill(owner="ana", text="tea \udc80")),
+        ("the skill contains half a character", lambda graph: graph.update_skill("s2", text="tea \udc80")),
+        ("the profile contains half a character", lambda graph: graph.set_profile("ana", "likes \udc80")),
         ("the scenario .*half a character", lambda graph: graph.connect("s2", "APPLIES_TO", "\udc80")),
         (
-            "the outcome has half a character",
+            "the outcome contains half a character",
             lambda graph: graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "\udc80"}, 1.0),
         ),
         (
-            "the drafted skill has half a character",
+            "the drafted skill contains half a character",
             lambda graph: graph.learn(
                 {"id": "t", "user": "ana", "query": "q", "steps": [{"action": "look", "tool": "\udc80"}]}, 1.0
             ),
@@ -561,7 +561,7 @@ def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "skills.db"
-    monkeypatch.setattr("agentfw_memory.skill_graph.STAGED_AT_ONCE", 10)
+    monkeypatch.setattr("agentfw_memory.skill_graph.REEMBED_BATCH", 10)
     with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
         graph.add_skills([NewSkill("ana", f"way {place}") for place in range(35)])
         graph.set_profile("ana", "likes mornings")

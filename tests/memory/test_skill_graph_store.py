@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from agentfw_memory import BadInputError
-from agentfw_memory.graph.exchange import export_jsonl, import_jsonl
-from agentfw_memory.graph.postgres_store import PostgresStore
-from agentfw_memory.graph.sqlite_store import SqliteStore
-from agentfw_memory.graph.store import Change, EdgeRow, EmbedderRecord, SkillRow, Store, TrajectoryRow
+from agentfw_memory.graph.import_export import export_jsonl, import_jsonl
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, EmbedderRecord, SkillRow, Store, TrajectoryRow
+from agentfw_memory.graph.stores.postgres_store import PostgresStore
+from agentfw_memory.graph.stores.sqlite_store import SqliteStore
 
 MAKER = EmbedderRecord("hash:4", "1", 4)
 Open = Callable[..., Store]
@@ -129,6 +129,23 @@ def test_each_change_has_a_number_and_what_it_touched_is_found_by_it(open_store:
     assert set(live(store, second.number)) == {one}
     assert store.ended(second.number) == [two]
     assert store.ended(third.number) == []
+
+
+@pytest.mark.parametrize("only_changed", [False, True])
+def test_skills_come_in_batches_by_number(open_store: Open, only_changed: bool) -> None:
+    store = open_store()
+    with store.writing() as change:
+        numbers = [add(store, change, "ana", f"skill {place}") for place in range(5)]
+    with store.writing() as later:
+        store.touch(later, [numbers[3], numbers[0], numbers[1]])
+    since = change.number if only_changed else 0
+
+    batches = [rows.numbers.tolist() for rows in store.live(since, rows=2)]
+
+    if only_changed:
+        assert batches == [[numbers[0], numbers[1]], [numbers[3]]]
+    else:
+        assert batches == [numbers[:2], numbers[2:4], numbers[4:]]
 
 
 def test_tenants_share_nothing(open_store: Open) -> None:
@@ -297,22 +314,22 @@ def test_an_export_is_equal_after_it_was_imported(open_store: Open, tmp_path: Pa
     assert import_jsonl(other, tmp_path / "one.jsonl") == rows
     export_jsonl(other, tmp_path / "two.jsonl")
     assert (tmp_path / "two.jsonl").read_text("utf-8") == (tmp_path / "one.jsonl").read_text("utf-8")
-    with pytest.raises(BadInputError, match="has skills already"):
+    with pytest.raises(BadInputError, match="is not empty"):
         import_jsonl(other, tmp_path / "one.jsonl")
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda lines: ["{}", *lines[1:]], "doesn't begin with"),
-        (lambda lines: [*lines[:-1], lines[-1][:20]], "no JSON"),
-        (lambda lines: [lines[0], *lines[2:]], "begins with the row of its tenant"),
+        (lambda lines: ["{}", *lines[1:]], "doesn't start with"),
+        (lambda lines: [*lines[:-1], lines[-1][:20]], "not valid JSON"),
+        (lambda lines: [lines[0], *lines[2:]], "starts with the row of its tenant"),
         (lambda lines: [line.replace('"OWNS"', '"OWES"') for line in lines], "OWES"),
-        (lambda lines: [line for line in lines if '"row": "version"' not in line], "can't be taken"),
+        (lambda lines: [line for line in lines if '"row": "version"' not in line], "is invalid"),
         (lambda lines: [line.replace('"vector": "', '"vector": "AAAA') for line in lines], "vector"),
-        (lambda lines: [*lines, '{"row": "sqlite_schema", "x": 1}'], "can't be taken"),
-        (lambda lines: [line.replace('"weight": 1.0', '"weight": {}') for line in lines], "can't be taken"),
-        (lambda lines: [line.replace("anew", "\\ud83e") for line in lines], "can't be taken"),
+        (lambda lines: [*lines, '{"row": "sqlite_schema", "x": 1}'], "is invalid"),
+        (lambda lines: [line.replace('"weight": 1.0', '"weight": {}') for line in lines], "is invalid"),
+        (lambda lines: [line.replace("anew", "\\ud83e") for line in lines], "is invalid"),
     ],
 )
 def test_a_spoilt_export_is_refused_and_nothing_of_it_taken(

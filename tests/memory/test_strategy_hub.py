@@ -44,11 +44,11 @@ def test_users_and_trajectories_have_hubs_of_their_own() -> None:
     ("strategies", "words"),
     [
         (["x" * 351], "351 characters"),
-        ([str(number) for number in range(11)], "11 strategies are too many; the hub holds 10"),
+        ([str(number) for number in range(11)], "11 strategies are too many; the maximum is 10"),
         (["Mornings first", "other", "  mornings   FIRST "], "1 and 3 are the same"),
         (["fine", " \n\t"], "strategy 2 is empty"),
-        (["fine", 3], "strategy 2 is no text"),
-        ("one text", "a list of texts"),
+        (["fine", 3], "strategy 2 is not a string"),
+        ("one text", "a list of strings"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_words_and_the_hub_is_unchanged(strategies: list[str], words: str) -> None:

@@ -20,8 +20,6 @@ from .plugin_record import Registered, describe
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from .host import Host
-
 __all__ = ["create", "missing_modules", "settings_model"]
 
 
@@ -52,10 +50,10 @@ def settings_model(registered: Registered) -> type[BaseModel] | None:
     return model
 
 
-def create(registered: Registered, settings: Mapping[str, object], where: str, host: Host) -> object:
+def create(registered: Registered, settings: Mapping[str, object], where: str, host: object) -> object:
     """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads.
 
-    A factory with a parameter `host` is given the host: a judge, say, makes its own policy with it.
+    A factory with a parameter `host` is given the host: a judge, for one, makes its own policy with it.
     """
     missing = missing_modules(registered)
     if missing:

@@ -84,14 +84,13 @@ class Host:
         manager: PluginManager,
         plugins: list[PluginRecord],
         answers: Answers,
-        installed: Mapping[str, str],
         trace: Trace,
     ) -> None:
         self.plugins = plugins
         """One record for each entry point, sorted by distribution and name; also for those that failed."""
         self.notes: list[str] = []
         """One line for each problem, for stderr."""
-        self.options, self._manager, self._installed, self._trace = options, manager, installed, trace
+        self.options, self._manager, self._trace = options, manager, trace
         self._components = sorted(
             answers.components,
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
@@ -105,7 +104,7 @@ class Host:
         Without `options` the environment variables hold; without `entry_points` those on `sys.path`.
         """
         options = HostOptions.from_environment() if options is None else options
-        scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [], {})
+        scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         project, allowed = options.project, None
         if project is not None and project.allow is not None:
             allowed = {pin.distribution: pin.version for pin in project.allow}
@@ -121,7 +120,7 @@ class Host:
         plugins = load_plugins(scan.entry_points, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
         plugins.sort(key=lambda record: (record.distribution, record.name))
-        host = cls(options, manager, plugins, ask(plugins, manager, trace), scan.distributions, trace)
+        host = cls(options, manager, plugins, ask(plugins, manager, trace), trace)
         host._take_notes()
         return host
 
@@ -182,8 +181,8 @@ class Host:
             records = [record for record in self.plugins if normalise(record.name) == wanted]
             if len({record.distribution for record in records}) > 1:
                 raise _duplicate(f'plugin "{name}"', records)
-        if not records and wanted in self._installed:
-            version = self._installed[wanted]
+        version = "" if records else metadata.version_of(wanted)
+        if version:
             fix = f"pip install --upgrade {wanted}, or ask for another one"
             raise PluginError(f"{wanted} {version} is installed, but it isn't an agentfw plugin", fix=fix)
         if not records:

@@ -78,9 +78,7 @@ def load_plugins(
 
 def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
     """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
-    record = PluginRecord(
-        EntryPoint(problem.distribution, "", "agentfw", problem.distribution, problem.version, problem.location)
-    )
+    record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
     if not _left_out(record, selection):
         record.stop("failed", f"can't be read: {one_line(problem.text)}", reinstall(record))
     return record

@@ -35,7 +35,6 @@ class PluginRecord:
         self.distribution = entry_point.distribution
         self.version = entry_point.version
         self.value = entry_point.value
-        self.location = entry_point.location
         self.state: PluginState = "active"
         self.error = ""
         """Why it isn't active, as the rest of a sentence that begins with its name; empty while it is."""

@@ -11,7 +11,7 @@ The one rule: importing it costs nothing. Pillow is imported when a PNG is writt
 from agentfw.report.bars import Bar, bar_chart
 from agentfw.report.canvas import Canvas
 from agentfw.report.charts import Reference, Series, line_chart
-from agentfw.report.html import Number, Page
+from agentfw.report.html import Number, Page, short
 from agentfw.report.lanes import Lane, Mark, Span, lanes_chart
 from agentfw.report.terminal import bars, sparkline
 
@@ -29,5 +29,6 @@ __all__ = [
     "bars",
     "lanes_chart",
     "line_chart",
+    "short",
     "sparkline",
 ]

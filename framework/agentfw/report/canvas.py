@@ -1,8 +1,7 @@
-"""A scene of plain values that two writers draw: SVG for the report, PNG for the run folder.
+"""The drawing surface of the report: collects shapes and writes them as SVG or PNG.
 
-The one rule: a canvas only remembers what was asked, in pixels from the top left, so the same calls give the same
-bytes. Whoever draws keeps to finite numbers; anything else is refused at once rather than written into a file nobody
-can open.
+A canvas only remembers what was drawn, in pixels from the top left, so the same calls give the same bytes. Numbers that
+aren't finite are refused at once: nobody could open the file.
 
     >>> canvas = Canvas(120, 40)
     >>> with canvas.group(title="an hour & a half"):
@@ -17,105 +16,38 @@ can open.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Literal
 
 from agentfw.report.palette import INK, SURFACE
+from agentfw.report.raster import render_png
+from agentfw.report.shapes import (
+    Anchor,
+    Circle,
+    Clip,
+    Group,
+    Line,
+    Point,
+    Polygon,
+    Rectangle,
+    Scene,
+    Shape,
+    Text,
+    printable,
+)
+from agentfw.report.vector import render_svg
 
-__all__ = ["Anchor", "Canvas", "Circle", "Clip", "Group", "Line", "Point", "Polygon", "Rectangle", "Shape", "Text"]
-
-Point = tuple[float, float]
-Anchor = Literal["start", "middle", "end"]
-Clip = tuple[float, float, float, float]
-"""x, y, width, height of the part of a group that is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line through two or more points, with round ends and joins."""
-
-    points: tuple[Point, ...]
-    colour: str
-    width: float
-    dash: tuple[float, float] | None
-    """Pixels drawn, pixels left out."""
-    opacity: float
-
-
-@dataclass(frozen=True, slots=True)
-class Polygon:
-    points: tuple[Point, ...]
-    fill: str
-    opacity: float
-    stroke: str | None
-    stroke_width: float
+__all__ = ["Canvas"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rectangle:
-    x: float
-    y: float
-    width: float
-    height: float
-    fill: str | None
-    radius: float
-    opacity: float
-    stroke: str | None
-    stroke_width: float
-
-
-@dataclass(frozen=True, slots=True)
-class Circle:
-    x: float
-    y: float
-    radius: float
-    fill: str | None
-    opacity: float
-    """Of the fill; at 0 nothing is seen, but an SVG still shows the title of its group on hover."""
-    stroke: str | None
-    stroke_width: float
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    x: float
-    y: float
-    """The baseline."""
-    text: str
-    size: float
-    weight: int
-    anchor: Anchor
-    colour: str
-    rotation: float
-    """Degrees clockwise about (x, y)."""
-    halo: str | None
-    """A colour around the letters that keeps them readable over lines."""
-
-
-@dataclass(slots=True)
-class Group:
-    """Shapes that belong together: a tooltip for all of them, or a window that they're seen through."""
-
-    title: str = ""
-    clip: Clip | None = None
-    shapes: list[Shape] = field(default_factory=list)
-
-
-Shape = Line | Polygon | Rectangle | Circle | Text | Group
-
-
-class Canvas:
-    """A picture of `width` by `height` pixels; `label` is what a screen reader says of it."""
+class Canvas(Scene):
+    """A picture of `width` by `height` pixels; `label` is its text for screen readers."""
 
     def __init__(self, width: float, height: float, background: str | None = SURFACE, *, label: str = "") -> None:
-        self.width, self.height = _finite(width, height)
-        if self.width <= 0 or self.height <= 0:
+        _finite(width, height)
+        if width <= 0 or height <= 0:
             raise ValueError(f"a canvas needs a width and a height, not {width} by {height}")
-        self.background = background
-        self.label = label
-        self.shapes: list[Shape] = []
+        super().__init__(width, height, background, label)
         self._open: list[list[Shape]] = [self.shapes]
 
     def line(
@@ -211,31 +143,14 @@ class Canvas:
 
     def to_svg(self, *, standalone: bool = True) -> str:
         """The picture as SVG. Inside an HTML page use `standalone=False`: it leaves the XML namespace out."""
-        from agentfw.report.vector import render_svg
-
         return render_svg(self, standalone=standalone)
 
     def to_png(self, scale: float = 2) -> bytes:
         """The picture as PNG, `scale` times the canvas in each direction (2 is sharp on today's screens)."""
-        from agentfw.report.raster import render_png
-
         return render_png(self, scale=scale)
 
     def _add(self, shape: Shape) -> None:
         self._open[-1].append(shape)
-
-
-def printable(text: str) -> str:
-    """The text without what XML can't hold: control characters and halves of surrogate pairs become U+FFFD."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character in "\t\n\r" or not _forbidden(ord(character)) else "\ufffd" for character in text
-    )
-
-
-def _forbidden(code: int) -> bool:
-    return code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)
 
 
 def _points(points: Iterable[Point]) -> tuple[Point, ...]:
@@ -245,7 +160,6 @@ def _points(points: Iterable[Point]) -> tuple[Point, ...]:
     return placed
 
 
-def _finite(*numbers: float) -> Sequence[float]:
+def _finite(*numbers: float) -> None:
     if not all(map(math.isfinite, numbers)):
         raise ValueError(f"a canvas takes finite numbers, not {numbers}")
-    return numbers

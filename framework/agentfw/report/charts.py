@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 from agentfw.errors import UsageError
 from agentfw.report.axis import Axis, ellipsis, exact_axis, nice_axis, number_labels, text_width
-from agentfw.report.canvas import Canvas, Point
+from agentfw.report.canvas import Canvas
 from agentfw.report.frame import PADDING, SMALL, Plot, begin, nothing
 from agentfw.report.palette import AXIS, FAINT, GRID, MUTED, SURFACE, series_colour
+from agentfw.report.shapes import Point
 
 __all__ = ["Reference", "Series", "line_chart"]
 

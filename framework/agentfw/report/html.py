@@ -15,6 +15,7 @@ can say what it likes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -22,13 +23,13 @@ from typing import TYPE_CHECKING
 
 from agentfw.errors import UsageError
 from agentfw.report.axis import number_labels
-from agentfw.report.canvas import printable
+from agentfw.report.shapes import printable
 from agentfw.statistics import Interval
 
 if TYPE_CHECKING:
     from agentfw.report.canvas import Canvas
 
-__all__ = ["Cell", "Number", "Page"]
+__all__ = ["Cell", "Number", "Page", "short"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,15 @@ class Number:
 
 
 Cell = str | int | float | Number | Interval | None
+
+
+def short(value: float) -> Number | int | None:
+    """A figure with three decimals: figures of different size stand in one column, so each keeps its own."""
+    if isinstance(value, int):
+        return value
+    if math.isnan(value):
+        return None
+    return Number(value, f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}")
 
 
 class Page:
@@ -121,7 +131,7 @@ class Page:
         )
 
     def render(self) -> str:
-        from agentfw.report.look import SCRIPT, STYLE, policy
+        from agentfw.report.page_style import SCRIPT, STYLE, policy
 
         below = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""
         blocks = "\n".join(self._blocks)

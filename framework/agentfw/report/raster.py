@@ -1,6 +1,6 @@
-"""The PNG writer: a canvas as pixels, with Pillow.
+"""The PNG writer: draws the shapes of a picture with Pillow.
 
-The one rule: everything is drawn three times too large and averaged down, so that edges are smooth; a translucent
+Everything is drawn three times too large and averaged down, so that edges are smooth; a translucent
 shape is laid on as one mask, so that it never darkens where it crosses itself.
 
 Letters come from the font inside Pillow (Latin without accents), so a picture needs no installed fonts and is the same
@@ -22,12 +22,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from agentfw.report.canvas import Circle, Group, Line, Polygon, Rectangle, Text
+from agentfw.report.shapes import Circle, Group, Line, Point, Polygon, Rectangle, Scene, Shape, Text
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
-
-    from agentfw.report.canvas import Canvas, Point, Shape
 
     Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
@@ -41,7 +39,7 @@ MACHINE_FONTS = ("NotoSans-Regular.ttf", "DejaVuSans.ttf", "segoeui.ttf", "Arial
 Box = tuple[int, int, int, int]
 
 
-def render_png(canvas: Canvas, *, scale: float = 2) -> bytes:
+def render_png(canvas: Scene, *, scale: float = 2) -> bytes:
     import io
 
     from PIL import Image

@@ -1,6 +1,6 @@
-"""The SVG writer: a canvas as text.
+"""The SVG writer: turns the shapes of a picture into text.
 
-The one rule: no ids, no style attributes, no links. Many pictures can then stand in one page without clashing, under
+It writes no ids, no style attributes, no links. Many pictures can then stand in one page without clashing, under
 a policy that forbids inline styles, and the page recolours them for the dark by matching `fill` and `stroke`.
 
     >>> from agentfw.report.canvas import Canvas
@@ -14,19 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-from agentfw.report.canvas import Circle, Group, Line, Polygon, Rectangle, Text, printable
-
-if TYPE_CHECKING:
-    from agentfw.report.canvas import Canvas, Point, Shape
+from agentfw.report.shapes import Circle, Group, Line, Point, Polygon, Rectangle, Scene, Shape, Text, printable
 
 __all__ = ["FONTS", "render_svg"]
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
-def render_svg(canvas: Canvas, *, standalone: bool = True) -> str:
+def render_svg(canvas: Scene, *, standalone: bool = True) -> str:
     width, height = _number(canvas.width), _number(canvas.height)
     namespace = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
     spoken = f' role="img" aria-label="{_quoted(canvas.label)}"' if canvas.label else ""

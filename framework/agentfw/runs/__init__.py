@@ -1,5 +1,6 @@
-"""A run: what it is made of, doing it, what is on disk of it, and what it came to.
+"""Runs: what a run is made of, the loop that plays and learns, what is on disk of it, and what came of it.
 
-The one rule: whatever was told is on disk. `spec.py` says what to do, `assembly.py` makes the components, `run.py` does
-it, `folder.py` and `journal.py` keep it, `summary.py`, `comparison.py` and `report.py` say what came of it.
+`spec.py` says what to do, `assembly.py` makes the components, `run.py` and `loop.py` do it, `folder.py` and
+`journal.py` keep it, `summary.py`, `comparison.py` and `report.py` tell the result. A run with an optimizer is called a
+training.
 """

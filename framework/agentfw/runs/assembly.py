@@ -1,7 +1,7 @@
-"""From the names in a spec to live components: everything is made, or nothing is.
+"""The live components of a run, made from a resolved spec.
 
-The one rule: names and settings are all checked before the first component is made, so a spelling mistake in the last
-of them costs no work and leaves nothing behind.
+Names and settings are all checked before the first component is made, so a spelling mistake in the last of them costs
+no work and leaves nothing behind.
 
     resolved, sources = resolve(spec, host)
     assembly = assemble(resolved, host)
@@ -11,42 +11,42 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from ..agent import Agent
 from ..engagement import Engagement, Watch
 from ..environment import Environment
 from ..episode import Task
-from ..errors import AgentfwError, PluginError, UsageError
+from ..errors import PluginError, UsageError
 from ..host import Host
 from ..host.plugin_record import describe
 from ..interfaces import parse_interface
 from ..memory import Memory
-from ..policy import Policy, Sampling
+from ..policy import Policy
 from ..policy_agent import PolicyAgent
+from ..request import Sampling
 from ..scores import RewardModel, Schedule, parse_schedule
 from ..settings import validate
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
+from .components import blamed, make
+from .deadline import with_deadline
 from .folder import RunFolder
-from .spec import COMPONENTS, Choice, CommonSpec
+from .learning import Learning, check_trainable, make_learning
+from .spec import COMPONENTS, Choice, RunSpec
 
-__all__ = ["Assembly", "about_run", "assemble", "blamed", "make", "resolve", "resolve_again"]
-
-Made = TypeVar("Made")
-AnySpec = TypeVar("AnySpec", bound=CommonSpec)
+__all__ = ["Assembly", "assemble", "resolve", "resolve_again"]
 
 
 @dataclass(slots=True)
 class Assembly:
     """The live components of one run."""
 
-    spec: CommonSpec
+    spec: RunSpec
     host: Host
+    environment: Environment
+    """The one that is asked about the world: its tasks, its figures, its references. Episodes are played in others."""
     policy: Policy
     memories: list[Memory]
     toolboxes: list[Toolbox]
@@ -54,20 +54,18 @@ class Assembly:
     rewards: dict[str, RewardModel]
     weights: dict[str, Schedule]
     trackers: list[Tracker]
-
-    def environment(self) -> Environment:
-        """A fresh one for each episode."""
-        choice = self.spec.environment
-        return make(self.host, "environment", choice, Environment, "environment")
+    learning: Learning | None
+    """None without an optimizer."""
+    _tasks: dict[tuple[int, str], list[Task]] = field(default_factory=dict)
 
     def engagement(self, policy: Policy, sampling: Sampling, watch: Watch | None) -> Engagement:
         """One agent in one fresh world."""
         spec = self.spec
-        agent: Agent = PolicyAgent(
+        agent = PolicyAgent(
             policy, self.tools, self.memories, sampling=sampling, window=spec.window, recall=spec.recall
         )
         return Engagement(
-            self.environment(),
+            make(self.host, "environment", spec.environment, Environment, "environment"),
             agent,
             parse_interface(spec.interface),
             time_per_token=spec.time_per_token,
@@ -77,24 +75,36 @@ class Assembly:
         )
 
     def tasks(self, count: int, split: str) -> list[Task]:
-        """At most so many tasks of a split, in order."""
-        name = self.spec.environment.name
-        with blamed(f'environment "{name}"'):
-            found = list(self.environment().tasks(count, self.spec.seed, split))
-        if not found:
-            raise UsageError(
-                f'environment "{name}" has no task in the split "{split}"',
-                fix="set another split, or give it tasks",
-            )
-        if len({task.index for task in found}) < len(found):
-            raise PluginError(f'environment "{name}" gave two tasks one index', fix="number its tasks from 0")
-        return found
+        """At most so many tasks of a split, in order. The environment is asked once for each."""
+        if (count, split) not in self._tasks:
+            name = self.spec.environment.name
+            with blamed(f'environment "{name}"'):
+                found = list(self.environment.tasks(count, self.spec.seed, split))
+            if not found:
+                raise UsageError(
+                    f'environment "{name}" has no task in the split "{split}"',
+                    fix="set another split, or give it tasks",
+                )
+            if len({task.index for task in found}) < len(found):
+                raise PluginError(f'environment "{name}" gave two tasks one index', fix="number its tasks from 0")
+            self._tasks[count, split] = found
+        return self._tasks[count, split]
 
-    def references(self, tasks: Sequence[Task]) -> dict[str, list[dict[str, float]]]:
+    def measured_tasks(self) -> list[Task]:
+        """The tasks that the run's figures come from."""
+        count, _, split = self.spec.measured
+        return self.tasks(count, split)
+
+    def scene(self) -> str:
+        """What these tasks are, in a few words of the environment's own."""
+        with blamed(f'environment "{self.spec.environment.name}"'):
+            return self.environment.scene(self.measured_tasks())
+
+    def references(self) -> dict[str, list[dict[str, float]]]:
         """What simple players reach in these tasks, as far as the environment knows: by name, a row each."""
         found: dict[str, list[dict[str, float]]] = {}
-        environment, name = self.environment(), self.spec.environment.name
-        for task in tasks:
+        environment, name = self.environment, self.spec.environment.name
+        for task in self.measured_tasks():
             with blamed(f'environment "{name}", giving references for episode {task.id},'):
                 for player, figures in environment.references(task).items():
                     row = {figure: float(value) for figure, value in figures.items()}
@@ -112,7 +122,7 @@ class Assembly:
             with blamed(f'reward model "{name}"'):
                 model.open(folder)
         with blamed("a tool"):
-            # All of them to their end, also where one fails: one that is still opening can't be closed.
+            # Wait for all of them, also where one fails: one that is still opening can't be closed.
             answers = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes), return_exceptions=True)
             for answer in answers:
                 if isinstance(answer, BaseException):
@@ -123,22 +133,8 @@ class Assembly:
         if twice:
             raise PluginError(f"two tools are called {', '.join(twice)}", fix="leave one out, or give one a prefix")
 
-    def track(self, method: str, *arguments: object) -> None:
-        """Tell the trackers. One that fails is noted and told nothing more: the run folder has every figure."""
-        for tracker in list(self.trackers):
-            try:
-                getattr(tracker, method)(*arguments)
-            except Exception as error:
-                self.trackers.remove(tracker)
-                with suppress(Exception):
-                    tracker.close()
-                self.host.notes.append(
-                    f"tracker {type(tracker).__name__} raised {describe(error)} in {method} and is told nothing more; "
-                    "the run folder has every figure"
-                )
-
     async def close(self) -> None:
-        """Let go of everything, whatever else goes wrong."""
+        """Close every component, also where one of them fails to close."""
         components: list[Any] = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
 
         async def close(component: Any) -> None:
@@ -147,23 +143,13 @@ class Assembly:
             except Exception as error:
                 self.host.notes.append(f"{type(component).__name__} could not be closed: {describe(error)}")
 
+        if self.learning is not None:
+            await close(self.learning)
         await asyncio.gather(*map(close, components))
-        self.track("close")
 
 
-@contextmanager
-def blamed(who: str) -> Iterator[None]:
-    """What a component raises without meaning a person to read it becomes an error of that component."""
-    try:
-        yield
-    except AgentfwError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginError(f"{who} failed: {describe(error)}", fix="--debug shows where; fix the plugin") from error
-
-
-def resolve(spec: AnySpec, host: Host) -> tuple[AnySpec, dict[str, str]]:
-    """The spec with every component's settings complete, and which distribution each component comes from."""
+def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
+    """The spec with every component's settings complete, and the distribution that each component comes from."""
     sources: dict[str, str] = {}
 
     def complete(kind: str, choice: Choice, where: str) -> Choice:
@@ -175,7 +161,7 @@ def resolve(spec: AnySpec, host: Host) -> tuple[AnySpec, dict[str, str]]:
 
     completed: dict[str, Choice | tuple[Choice, ...]] = {}
     for key, kind in COMPONENTS.items():
-        chosen = getattr(spec, key, None)
+        chosen = getattr(spec, key)
         if isinstance(chosen, Choice):
             completed[key] = complete(kind, chosen, key)
         elif chosen is not None:
@@ -183,7 +169,7 @@ def resolve(spec: AnySpec, host: Host) -> tuple[AnySpec, dict[str, str]]:
     return spec.model_copy(update=completed), sources
 
 
-def resolve_again(spec: AnySpec, folder: RunFolder, host: Host) -> AnySpec:
+def resolve_again(spec: RunSpec, folder: RunFolder, host: Host) -> RunSpec:
     """The resolved spec of a run that is there already; a plugin that has changed since is noted."""
     resolved, sources = resolve(spec, host)
     for component, source in folder.about.get("components", {}).items():
@@ -192,50 +178,22 @@ def resolve_again(spec: AnySpec, folder: RunFolder, host: Host) -> AnySpec:
     return resolved
 
 
-def about_run(spec: CommonSpec, sources: Mapping[str, str], assembly: Assembly, host: Host) -> dict[str, Any]:
-    """What run.json says of every run."""
-    from .. import __version__
-
-    environment = assembly.environment()
-    return {
-        "agentfw": __version__,
-        "headline": environment.headline,
-        "lower_is_better": environment.lower_is_better,
-        "columns": dict(environment.columns),
-        "spec": spec.model_dump(mode="json"),
-        "components": sources,
-        "plugins": {
-            record.name: f"{record.distribution}=={record.version}"
-            for record in host.plugins
-            if record.state == "active"
-        },
-    }
-
-
-def assemble(spec: CommonSpec, host: Host) -> Assembly:
+def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Make the components of a resolved spec."""
-    assembly = Assembly(
+    policy = make(host, "policy", spec.policy, Policy, "policy")
+    if spec.optimizer is not None:
+        check_trainable(policy, spec.policy.name)
+    policy = with_deadline(policy, spec.policy.name, spec.deadline)
+    return Assembly(
         spec=spec,
         host=host,
-        policy=make(host, "policy", spec.policy, Policy, "policy"),
+        environment=make(host, "environment", spec.environment, Environment, "environment"),
+        policy=policy,
         memories=[make(host, "memory", choice, Memory) for choice in spec.memories],
         toolboxes=[make(host, "tool", choice, Toolbox) for choice in spec.tools],
         tools=[],
         rewards={choice.name: make(host, "reward", choice, RewardModel) for choice in spec.rewards},
         weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
         trackers=[make(host, "tracker", choice, Tracker) for choice in spec.trackers],
+        learning=make_learning(spec, host, policy),
     )
-    assembly.environment()  # one that can't be made is told now, not in the first episode
-    return assembly
-
-
-def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
-    """One component of a resolved spec, checked to be what its plugin says it is."""
-    made = host.create(kind, choice.name, choice.settings, where=where or f"{kind}.{choice.name}")
-    if not isinstance(made, protocol):
-        source = host.find(kind, choice.name).record.distribution
-        raise PluginError(
-            f'{kind} "{choice.name}" of {source} is no {protocol.__name__} but {type(made).__name__}',
-            fix=f"derive its class from agentfw.{protocol.__name__}; agentfw plugins check {choice.name} says more",
-        )
-    return made

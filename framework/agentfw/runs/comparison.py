@@ -1,7 +1,7 @@
-"""Runs side by side: each figure with its interval, and the paired difference to the first run.
+"""Compares runs: each figure with its interval, and the paired difference to the first run.
 
-The one rule: a difference is taken task by task where two runs played the same tasks, because most of what varies is
-the task. Tasks are the same when their environment, user, seed, index and sample are.
+A difference is taken task by task where two runs played the same tasks, because most of the variance is that of the
+tasks. Tasks are the same when their environment, user, seed, index and sample are.
 
     compare_runs([find_run(root, "7f3a"), find_run(root, "last")])
 """
@@ -62,7 +62,7 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
 
 
 def change(folder: RunFolder) -> PairedDifference | None:
-    """How the headline of a training went from its first evaluation to its last, task by task."""
+    """The change of the headline from the first evaluation to the last, task by task; None with less than two."""
     stages = folder.stages()
     if len(stages) < 2:
         return None
@@ -87,8 +87,8 @@ def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[s
 
 def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
     """Each figure by task, and the headline also after each stage, as `error@5`."""
-    tables = _tables(folder, folder.metrics())
-    for updates, records in folder.stages().items():
+    tables, stages = _tables(folder, folder.metrics()), folder.stages()
+    for updates, records in stages.items() if len(stages) > 1 else ():
         stage = _tables(folder, records)
         if folder.headline in stage:
             tables[f"{folder.headline}@{updates}"] = stage[folder.headline]

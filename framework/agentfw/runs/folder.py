@@ -1,14 +1,23 @@
-"""A run on disk: its settings, its records, and a lock, so that one process at a time goes on with it.
+"""A run on disk: its settings, its records, and a lock, so that one process at a time works on it.
 
-The one rule: a folder tells all that is needed to understand and to continue the run; nothing lives only in memory.
+The folder holds everything that is needed to understand and to resume the run; nothing lives only in memory.
 
     RUNS/2026-11-21-inbox-7f3a/
-        run.json         settings, resolved; plugins with versions; written once
-        episodes.jsonl   one line an episode, as it ended
-        metrics.jsonl    one line an episode: figures, scores, reward; written when it was scored and learned from
-        summary.json     the whole run in figures; there when it is done
+        run.json                        resolved settings, versions of plugins; written once
+        episodes.jsonl  metrics.jsonl   the episodes of a run that learns nothing, as they ended; their figures
+        summary.json                    the whole run in figures; there when it is done
         report.html  curve.png
-        lock             held by the process that goes on with the run
+        lock                            held by the process that works on the run
+
+A training has these in the place of the second line:
+
+        state.json                      the last update that counts
+        updates.jsonl                   one line an update: its figures
+        rollouts/00003/                 episodes.jsonl and metrics.jsonl of what the third update learned from
+        evaluations/00002/              episodes.jsonl and metrics.jsonl of the evaluation after two updates
+        learner/00003/                  what the third update made: adapters, and whatever the learner keeps
+
+Its result is its last complete evaluation. Figures of rollouts are those of a policy that is being trained.
 """
 
 from __future__ import annotations
@@ -19,49 +28,51 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from ..episode import Episode
 from ..errors import RunFolderError, StorageError, UnknownNameError
-from .journal import write_whole
+from .journal import Journal, read_journal, write_whole
 from .records import Records
+from .state import State
 
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
 
-FORMAT = 1
+FORMAT = 2
 
 
-class RunFolder(Records):
+class RunFolder:
     """One run's folder."""
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
-        super().__init__(path)
-        self.about = about
+        self.path, self.about = path, about
         self._lock: int | None = None
-
-    unit = "episodes"
-    """What is counted."""
 
     @property
     def id(self) -> str:
         return self.path.name
 
     @property
+    def planned_updates(self) -> int:
+        """How many updates there will be; 0 where nothing is learned."""
+        return int(self.about["updates"])
+
+    @property
+    def unit(self) -> str:
+        """What `total` and `done` count."""
+        return "updates" if self.planned_updates else "episodes"
+
+    @property
     def total(self) -> int:
-        """How many there will be."""
-        return int(self.about["total"])
+        return self.planned_updates or int(self.about["episodes"])
 
     @property
     def done(self) -> int:
-        """How many of them there are."""
-        return sum(1 for _ in self.concluded())
-
-    def stages(self) -> Mapping[int, list[dict[str, Any]]]:
-        """The figures of earlier stages, by the number of updates before them: a training has such."""
-        return {}
+        return State.read(self.path).update if self.planned_updates else sum(1 for _ in self.evaluation(0).concluded())
 
     @property
     def headline(self) -> str:
@@ -69,13 +80,66 @@ class RunFolder(Records):
         return str(self.about["headline"])
 
     @property
+    def lower_is_better(self) -> bool:
+        """Whether that is so of the headline."""
+        return bool(self.about.get("lower_is_better"))
+
+    @property
     def columns(self) -> dict[str, str]:
-        """The figures that a table of the run is made of, with their headings; none where it lists them all."""
+        """The figures of the run's table, with their headings; none where the table lists them all."""
         return dict(self.about.get("columns", {}))
+
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    def evaluation(self, update: int) -> Records:
+        """The episodes after so many updates. Without any updates planned, they are those of the run itself."""
+        return Records(self.path / "evaluations" / f"{update:05d}" if self.planned_updates else self.path)
+
+    def evaluations(self) -> dict[int, Records]:
+        """The complete evaluations, by the number of updates before them."""
+        numbers = sorted(int(path.name) for path in self.path.glob("evaluations/*") if path.name.isdigit())
+        found = {number: self.evaluation(number) for number in (numbers if self.planned_updates else [0])}
+        whole = int(self.about["episodes"])
+        return {number: records for number, records in found.items() if sum(1 for _ in records.concluded()) == whole}
+
+    def result(self) -> Records:
+        """The last complete evaluation; where there is none yet, the first one as far as it is."""
+        return self.evaluation(max(self.evaluations(), default=0))
+
+    def episodes(self) -> Iterator[Episode]:
+        """The episodes of the result, in the order in which they ended."""
+        return self.result().episodes()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The figures of each episode of the result, in the order of the tasks."""
+        return self.result().metrics()
+
+    def stages(self) -> dict[int, list[dict[str, Any]]]:
+        """The figures of each complete evaluation, by the number of updates before it."""
+        return {number: records.metrics() for number, records in self.evaluations().items()}
+
+    def rollouts(self, update: int) -> Records:
+        """The episodes that this update, from 1, learns from."""
+        return Records(self.path / "rollouts" / f"{update:05d}")
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The figures of each update."""
+        return list(read_journal(self.path / "updates.jsonl"))
+
+    def played(self) -> Iterator[dict[str, Any]]:
+        """The figures of every episode on disk, of rollouts and evaluations."""
+        places = [self.path, *sorted(self.path.glob("rollouts/*")), *sorted(self.path.glob("evaluations/*"))]
+        for place in places:
+            yield from Records(place).concluded()
+
+    def journal(self, name: str) -> Journal:
+        return Journal.open(self.path / f"{name}.jsonl")
+
+    # -- the folder itself ---------------------------------------------------------------------------------------------
 
     @classmethod
     def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> Self:
-        """A new folder below `root`, with everything in it that a resumption needs."""
+        """A new folder below `root`, with all that is needed to resume the run."""
         now = datetime.now().astimezone()
         stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
         whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
@@ -90,7 +154,7 @@ class RunFolder(Records):
                     continue
         except OSError as error:
             raise StorageError(
-                f"can't make a run folder below {root}: {error.strerror}", fix="give another --runs"
+                f"can't make a run folder below {root}: {error.strerror}", fix="choose another folder with --runs"
             ) from None
         try:
             write_whole(path / "run.json", json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
@@ -101,8 +165,8 @@ class RunFolder(Records):
         return cls(path, whole)
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
-        """A folder that is there already; refused with a reason when it is none of ours."""
+    def open(cls, path: Path) -> Self:
+        """A folder that is there already; refused with a reason where it is no run of this format."""
         file = path / "run.json"
         try:
             about = json.loads(file.read_text("utf-8"))
@@ -111,31 +175,29 @@ class RunFolder(Records):
             raise RunFolderError(f"{path} is no run folder: it has no run.json", fix=_why_no_run(path)) from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunFolderError(
-                f"{file} can't be understood: {_words(error)}", fix="is it a run of agentfw?"
+                f"{file} can't be read: {_words(error)}", fix="check that it is a run of agentfw"
             ) from None
         if found != FORMAT:
             newer = isinstance(found, int) and found > FORMAT
             raise RunFolderError(
-                f"{path} is in format {found}; this agentfw writes and reads {FORMAT}",
-                fix="pip install --upgrade agentfw" if newer else "use the agentfw that made it",
+                f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
+                fix="pip install --upgrade agentfw"
+                if newer
+                else "open it with the version that made it, or run its spec again",
             )
         try:
             _check(about)
         except (ValueError, KeyError, TypeError) as error:
-            raise RunFolderError(f"{file} can't be understood: {_words(error)}", fix="restore it from a copy") from None
-        if about.get("kind") == "training":
-            from ..training.folder import TrainingFolder
-
-            return TrainingFolder(path, about)
-        return RunFolder(path, about)
+            raise RunFolderError(f"{file} can't be read: {_words(error)}", fix="restore it from a copy") from None
+        return cls(path, about)
 
     def lock(self) -> None:
-        """Keep other processes from going on with this run at the same time."""
+        """Keep other processes from working on this run at the same time."""
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StorageError(
-                f"can't go on with {self.path}: {error.strerror}", fix="make the folder writable, and room on its disk"
+                f"can't resume {self.path}: {error.strerror}", fix="make the folder writable, and room on its disk"
             ) from None
         # Somebody who only looks at the state holds the lock for an instant.
         for wait in (0.02, 0.05, 0.1, 0.2, None):
@@ -162,7 +224,7 @@ class RunFolder(Records):
             self._lock = None
 
     def summary(self) -> dict[str, Any] | None:
-        """The whole run in figures, once it is done."""
+        """The record of the run's summary, once it is done."""
         file = self.path / "summary.json"
         try:
             loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
@@ -172,7 +234,7 @@ class RunFolder(Records):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             fix = f"remove it; agentfw runs resume {self.id} sums up anew"
-            raise RunFolderError(f"{file} can't be understood: {_words(error)}", fix=fix) from None
+            raise RunFolderError(f"{file} can't be read: {_words(error)}", fix=fix) from None
 
     @property
     def state(self) -> str:
@@ -193,7 +255,7 @@ class RunFolder(Records):
 
 
 def list_runs(root: Path) -> list[RunFolder]:
-    """The runs below a folder, newest first. What isn't a run is passed over."""
+    """The runs below a folder, newest first. Folders that can't be opened as a run are left out."""
     found = []
     for path in root.iterdir() if root.is_dir() else ():
         try:
@@ -204,7 +266,7 @@ def list_runs(root: Path) -> list[RunFolder]:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """A run by its path, its name, the end of its name, or `last`."""
+    """Find a run by its path, its name, the end of its name, or `last`."""
     path = Path(name)
     if name and path.is_dir() and (len(path.parts) > 1 or (path / "run.json").exists()):
         return RunFolder.open(path)
@@ -217,7 +279,9 @@ def find_run(root: Path, name: str) -> RunFolder:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise RunFolderError(f'"{name}" fits {len(matching)} runs', fix="give more of the name: agentfw runs list")
+        raise RunFolderError(
+            f'"{name}" matches {len(matching)} runs', fix="use more of the name; see: agentfw runs list"
+        )
     # People type the end of a name: its nearest is looked for among ends of the same length.
     known = {folder.id for folder in runs} | {folder.id[-len(name) :] for folder in runs if name}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
@@ -231,9 +295,9 @@ def _made(folder: RunFolder) -> float:
 
 
 def _check(about: Mapping[str, Any]) -> None:
-    """Raise where something is missing that a list of runs shows."""
+    """Raise where something is missing that `agentfw runs list` shows."""
     spec = about["spec"]
-    int(about["total"]), str(about["headline"]), str(spec["interface"])
+    int(about["episodes"]), int(about["updates"]), str(about["headline"]), str(spec["interface"])
     for choice in (spec["environment"], spec["policy"], *spec["memories"]):
         str(choice["name"])
 
@@ -242,12 +306,12 @@ def _why_no_run(path: Path) -> str:
     if not path.is_dir():
         return "see: agentfw runs list"
     if all(entry.name.startswith("run.json.") for entry in path.iterdir()):
-        return "it was cut off while it was made; nothing is lost by removing it"
-    return "give the folder of a run: agentfw runs list"
+        return "its creation was interrupted; it can be removed, nothing is lost"
+    return "pass the folder of a run; see: agentfw runs list"
 
 
 def _words(error: Exception) -> str:
-    """What a person can make of it: a KeyError's text is a bare key."""
+    """The error in words: the text of a KeyError is a bare key."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 

@@ -30,8 +30,9 @@ from ..host.plugin_guard import stdout_to_stderr
 from ..interfaces import parse_interface
 from ..report import Bar, Canvas, bar_chart
 from ..seeds import Seeds
-from .assembly import assemble, blamed, resolve
+from .assembly import assemble, resolve
 from .comparison import Row, side_by_side
+from .components import blamed
 from .journal import write_whole
 from .play import checked_figure
 from .spec import RunSpec, parse_spec
@@ -153,7 +154,7 @@ def compare_interfaces(
     resolved, _ = resolve(spec.model_copy(update={"rewards": (), "trackers": ()}), host)
     # Made once here, so that what can't be made is told before any process is started.
     assembly = assemble(resolved, host)
-    environment = assembly.environment()
+    environment = assembly.environment
     asyncio.run(assembly.close())
     names = list(interfaces) or _usual(environment)
     for name in names:

@@ -1,127 +1,108 @@
-"""Playing tasks: many at once, each episode written down when it ends, each group scored when it is whole.
+"""Plays the tasks of a plan: many at once, each episode written down when it ends, each group scored when it is whole.
 
-The one rule: an episode that was reported is on disk, and what is on disk is not played again. What is scored and
-learned from is what was written, so a resumption does the same as the first time.
+An episode that was reported is on disk, and what is on disk is not played again. What is scored and learned from is
+what was written, so a resumption does the same as the first time.
 
-    play = Play(run, assembly, plan, episodes, metrics, audience)
-    await play.recover(folder)
+    play = Play(assembly, plan, episodes, metrics, observer)
+    await play.recover(records)
     await play.all()
 
-A run plays one plan. A training plays one for each update and one for each evaluation.
+Where a memory learns, episodes are played in batches of `concurrency`: all of a batch see the memory as it was before
+the batch, and it learns from them in the order of the tasks. So the order in which they happen to end changes nothing.
+After a resumption the memory is given all concluded episodes once more, in the same order: one that keeps its notes on
+disk has them already, one that keeps them in the process gets them back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..episode import Episode, Task, Turn
-from ..errors import PluginError, RunFolderError
+from ..episode import Episode, Task
+from ..errors import PluginError
 from ..optimizer import Scored
 from ..policy import Policy
 from ..scores import Progress, Score, mix
 from ..seeds import Seeds
-from .assembly import Assembly, blamed
+from .assembly import Assembly
+from .components import blamed
 from .journal import Journal
+from .observer import Observer
 from .records import Records
 from .spec import Choice, SamplingSettings
 
-if TYPE_CHECKING:
-    from ..training.training import Training
-    from .run import Run
-
-__all__ = ["Audience", "Plan", "Play", "checked_figure", "in_groups"]
+__all__ = ["Plan", "Play", "checked_figure", "in_groups", "learn_again"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is played, by whom, and what becomes of it."""
+    """What is played, by whom, and what is done with it."""
 
     tasks: Sequence[Task]
     policy: Policy
     player: Choice
-    """Who the policy is, for errors."""
+    """The policy's name, for errors."""
     sampling: SamplingSettings
     seeds: Seeds
-    """Each episode's sampling begins with the integer of its id below this."""
+    """The seed of each episode's sampling is the integer of its id below this."""
     progress: Progress = field(default_factory=Progress)
-    """How far training has come: weights may depend on it."""
+    """How far the training is: weights may depend on it."""
     learns: bool = True
     """Whether the memories learn from the episodes."""
     retains: bool = False
-    """Whether scored episodes are held, for an optimizer."""
+    """Whether scored episodes are kept, for an optimizer."""
 
 
-def in_groups(tasks: Sequence[Task], samples: int) -> list[Task]:
-    """Each task so many times; the samples of one stand side by side."""
-    return [replace(task, sample=sample) for task in tasks for sample in range(samples)]
+def in_groups(tasks: Sequence[Task], samples: int, *, first: int = 0) -> list[Task]:
+    """Each task `samples` times, side by side; the samples are numbered from `first`."""
+    return [replace(task, sample=sample) for task in tasks for sample in range(first, first + samples)]
 
 
-class Audience:
-    """Whoever is told of a play. Every method may be left as it is."""
-
-    def turned(self, episode: Episode, turn: Turn) -> None: ...
-
-    def concluded(self, episode: Episode, record: dict[str, Any], done: int) -> None: ...
+async def learn_again(assembly: Assembly, records: Records) -> None:
+    """Give the memories what an earlier execution played, in the order of that time."""
+    for episode, line in records.replay():
+        if line is not None:
+            await _learn(assembly, episode, float(line["reward"]))
 
 
 class Play:
-    """What one plan has come to so far."""
+    """How far one plan is."""
 
-    def __init__(
-        self,
-        run: Run | Training,
-        assembly: Assembly,
-        plan: Plan,
-        episodes: Journal,
-        metrics: Journal,
-        audience: Audience,
-    ) -> None:
-        self.run, self.assembly, self.plan = run, assembly, plan
-        self.episodes, self.metrics, self.audience = episodes, metrics, audience
+    def __init__(self, assembly: Assembly, plan: Plan, episodes: Journal, metrics: Journal, observer: Observer) -> None:
+        self.assembly, self.spec, self.plan = assembly, assembly.spec, plan
+        self.episodes, self.metrics, self.observer = episodes, metrics, observer
         self.groups = [list(group) for _, group in groupby(plan.tasks, key=lambda task: task.index)]
         self.concluded: set[str] = set()
         self.played: dict[str, Episode] = {}
-        """What is on disk of groups that aren't concluded; the others needn't be held."""
+        """The episodes on disk of groups that aren't concluded; the others needn't be kept."""
         self.sources: dict[str, str] = {}
-        """Which reward model gave a component."""
+        """The reward model that each component came from."""
         self.scored: dict[str, Scored] = {}
-        """What is concluded, where the plan retains it."""
-        self.room = asyncio.Semaphore(run.spec.concurrency)
+        """The concluded episodes, where the plan retains them."""
+        self.room = asyncio.Semaphore(self.spec.concurrency)
 
     async def recover(self, records: Records) -> None:
         """Take up what an earlier execution left; the memories learn it again, in the order of the first time."""
-        lines = {str(record["episode"]): record for record in records.concluded()}
-        self.concluded = set(lines)
+        self.concluded = {str(record["episode"]) for record in records.concluded()}
         unfinished = {task.id for group in self.groups if not self._is_concluded(group) for task in group}
-        # Within a batch that order isn't the one in which the episodes ended: some are held until their turn comes.
-        order, held = deque(lines), dict[str, Episode]()
-        for episode in records.episodes():
+        for episode, line in records.replay():
             if episode.id in unfinished:
                 self.played[episode.id] = episode
-            held[episode.id] = episode
-            while order and order[0] in held:
-                name = order.popleft()
-                await self._learn(held[name], float(lines[name]["reward"]))
-                self._retain(held.pop(name), lines[name])
-        if order:
-            raise RunFolderError(
-                f"{records.path}/episodes.jsonl lacks episode {order[0]}, and metrics.jsonl has it",
-                fix="restore both from a copy, or start a new run",
-            )
+            if line is not None:
+                await self._learn(episode, float(line["reward"]))
+                self._retain(episode, line)
 
     async def all(self) -> None:
         """Play what is missing."""
         if not (self.plan.learns and self.assembly.memories):
             await _side_by_side(self._group(group) for group in self.groups)
             return
-        size = max(1, self.run.spec.concurrency // len(self.groups[0]))
+        size = max(1, self.spec.concurrency // len(self.groups[0]))
         for first in range(0, len(self.groups), size):
             batch = self.groups[first : first + size]
             await _side_by_side(self._episode(task) for group in batch for task in group)
@@ -153,18 +134,14 @@ class Play:
             ) from error
         # What is scored and learned from is what a resumed run would find: a tuple that was written is a list.
         self.played[task.id] = Episode.from_record(record)
-        self.run.host.call("agentfw_episode_done", run=self.run, episode=self.played[task.id])
+        self.observer.played(self.played[task.id])
 
     async def _engage(self, task: Task) -> Episode:
-        def watch(episode: Episode, turn: Turn) -> None:
-            self.run.host.call("agentfw_turn", run=self.run, episode_id=episode.id, turn=turn)
-            self.audience.turned(episode, turn)
-
-        spec, plan = self.run.spec, self.plan
+        spec, plan = self.spec, self.plan
         names = [choice.name for choice in (spec.environment, plan.player, *spec.memories)]
         sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
         with blamed(f"episode {task.id} of {' + '.join(names)}"):
-            episode = await self.assembly.engagement(plan.policy, sampling, watch).run(task)
+            episode = await self.assembly.engagement(plan.policy, sampling, self.observer.turned).run(task)
         episode.environment = spec.environment.name
         episode.utility = checked_figure(episode.utility, "utility", episode)
         for name, value in episode.outcome.items():
@@ -180,7 +157,7 @@ class Play:
             return
         episodes = [self.played[task.id] for task in group]
         scores = await self._scores(episodes)
-        self.run.host.call("agentfw_scored", run=self.run, scores=scores)
+        self.observer.scored(scores)
         for episode in episodes:
             if episode.id not in self.concluded:
                 await self._account(episode, [score for score in scores if score.episode == episode.id])
@@ -203,10 +180,11 @@ class Play:
             "course": [
                 [measure.round, measure.value]
                 for measure in episode.measures
-                if measure.round and measure.name == self.run.folder.headline
+                if measure.round and measure.name == self.assembly.environment.headline
             ],
             "turns": len(episode.turns),
             "tokens": sum(turn.count for turn in episode.turns),
+            "usage": asdict(episode.usage),
             "failures": sum(len(turn.failures) for turn in episode.turns),
             "finish": episode.finish,
             "scores": [
@@ -217,7 +195,7 @@ class Play:
         record = self.metrics.append(record)
         self.concluded.add(episode.id)
         self._retain(episode, record)
-        self.audience.concluded(episode, record, len(self.concluded))
+        self.observer.concluded(episode, record, len(self.concluded))
 
     def _retain(self, episode: Episode, record: dict[str, Any]) -> None:
         if self.plan.retains:
@@ -228,14 +206,11 @@ class Play:
             self.scored[episode.id] = Scored(episode, scores, float(record["reward"]))
 
     async def _learn(self, episode: Episode, reward: float) -> None:
-        if not self.plan.learns:
-            return
-        for memory, choice in zip(self.assembly.memories, self.run.spec.memories, strict=True):
-            with blamed(f'memory "{choice.name}", learning from episode {episode.id},'):
-                await memory.learn(episode, reward)
+        if self.plan.learns:
+            await _learn(self.assembly, episode, reward)
 
     async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
-        """What all reward models say of a group, checked: one bad number would poison every mean after it."""
+        """The scores that all reward models give a group, checked: one bad number would poison every mean after it."""
         known = {episode.id for episode in episodes}
         scores: list[Score] = []
         for name, model in self.assembly.rewards.items():
@@ -258,7 +233,7 @@ class Play:
         return scores
 
     def _reward(self, episode: Episode, scores: Sequence[Score]) -> float:
-        """The weighted sum of what the components said; scores of rounds are summed with the weights of their round.
+        """The weighted sum of the scores; scores of rounds are summed with the weights of their round.
 
         A component has the weight of the reward model that gave it.
         """
@@ -272,11 +247,17 @@ class Play:
         )
 
     def _weight(self, episode: Episode, score: Score) -> float:
-        """How much a score counts: what an optimizer is given is weighted by it."""
+        """How much a score counts; an optimizer is given values multiplied by it."""
         return self.assembly.weights[self.sources[score.component]](self._progress(episode, score.round or 0))
 
     def _progress(self, episode: Episode, number: int) -> Progress:
         return replace(self.plan.progress, round=number, rounds=episode.rounds)
+
+
+async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
+    for memory, choice in zip(assembly.memories, assembly.spec.memories, strict=True):
+        with blamed(f'memory "{choice.name}", learning from episode {episode.id},'):
+            await memory.learn(episode, reward)
 
 
 def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool = False) -> float:
@@ -290,7 +271,7 @@ def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool =
 
 
 async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """All at once; the first that fails stops the others, and its error is the one that is told."""
+    """Run all jobs at once; the first that fails stops the others, and its error is raised."""
     failed: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as group:

@@ -1,6 +1,6 @@
-"""Episodes and their figures on disk: what a run has one of, and a training one for each update and each evaluation.
+"""The episodes of one play on disk, with their figures. A training has a play for each update and each evaluation.
 
-The one rule: an episode has at most one line in each of the two journals, and the second only when the first is there.
+An episode has at most one line in each of the two journals, and one in metrics.jsonl only when the other is there.
 
     records = Records(folder)
     [episode.utility for episode in records.episodes()]
@@ -9,6 +9,7 @@ The one rule: an episode has at most one line in each of the two journals, and t
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ __all__ = ["Records"]
 
 _METRICS = (
     *("episode", "task", "user", "reward", "utility", "outcome", "course"),
-    *("turns", "tokens", "failures", "finish", "scores"),
+    *("turns", "tokens", "usage", "failures", "finish", "scores"),
 )
-"""What every line of metrics.jsonl has."""
+"""The keys that every line of metrics.jsonl has."""
 
 
 class Records:
@@ -36,7 +37,7 @@ class Records:
         return Journal.open(self.path / f"{name}.jsonl")
 
     def episodes(self) -> Iterator[Episode]:
-        """What is on disk, in the order in which it was written."""
+        """The episodes that are on disk, in the order in which they ended."""
         path = self.path / "episodes.jsonl"
         for number, record in enumerate(read_journal(path), start=1):
             try:
@@ -57,3 +58,25 @@ class Records:
                 what = f"has no {', '.join(lacking)}" if lacking else "names no episode"
                 raise RunFolderError(f"{path}, line {number}, {what}", fix="restore the file from a copy")
             yield record
+
+    def replay(self) -> Iterator[tuple[Episode, dict[str, Any] | None]]:
+        """The episodes with their figures, in the order in which they were scored and learned from.
+
+        Episodes that were not concluded come without figures, wherever they are in the journal.
+        """
+        lines = {str(record["episode"]): record for record in self.concluded()}
+        # Within a batch that order isn't the one in which the episodes ended: some are held until their turn comes.
+        order, held = deque(lines), dict[str, Episode]()
+        for episode in self.episodes():
+            if episode.id not in lines:
+                yield episode, None
+                continue
+            held[episode.id] = episode
+            while order and order[0] in held:
+                name = order.popleft()
+                yield held.pop(name), lines[name]
+        if order:
+            raise RunFolderError(
+                f"{self.path}/episodes.jsonl lacks episode {order[0]}, and metrics.jsonl has it",
+                fix="restore both from a copy, or start a new run",
+            )

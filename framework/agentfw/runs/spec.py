@@ -1,6 +1,6 @@
-"""What a run is made of, as a value: which components, with which settings, how many episodes, from which seed.
+"""What a run is made of, as a value: its components, their settings, and how much is played and learned.
 
-The one rule: a spec is complete before any work begins. Every name and key in it is checked first, and what is wrong is
+A spec is complete before any work begins. Every name and key in it is checked first, and everything that is wrong is
 told at once; the run folder keeps it, resolved, with the versions of the plugins that it used.
 
 A spec is a TOML file. A component is its name, or a table with its name and settings:
@@ -9,9 +9,17 @@ A spec is a TOML file. A component is its name, or a table with its name and set
     policy = { name = "scripted", settings = { tokens = 4 } }
     memories = ["notebook"]
     rewards = [{ name = "utility", weight = 1.0 }, { name = "format", weight = "round:0.5->0" }]
-    interface = "event_driven"
     episodes = 24
     seed = 7
+
+With an optimizer, the run learns from what it plays. It is called a training then, and has a few keys more:
+
+    optimizer = "grpo"
+    learner = { name = "lora", settings = { model = "path/to/model" } }
+    updates = 40
+    tasks = 8
+    samples = 4
+    evaluation = { every = 10, tasks = 10 }
 """
 
 from __future__ import annotations
@@ -21,18 +29,21 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from ..errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ..interfaces import parse_interface
-from ..policy import Sampling
+from ..request import Sampling
 from ..scores import parse_schedule
 from ..settings import Settings, validate
 
 __all__ = [
     "COMPONENTS",
+    "OF_RUNS",
+    "OF_TRAININGS",
+    "TRAINING_DEFAULTS",
     "Choice",
-    "CommonSpec",
+    "EvaluationSettings",
     "RewardChoice",
     "RunSpec",
     "SamplingSettings",
@@ -55,21 +66,29 @@ COMPONENTS = {
 """Each key of a spec that names components, and of which kind they are."""
 
 
+OF_RUNS = ("episodes", "split")
+"""The keys that only a run without an optimizer has."""
+OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
+"""The keys that only a run with an optimizer has."""
+TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "deadline": 600.0}
+"""Keys that have another default with an optimizer."""
+
+
 class Choice(Settings):
     """One component and its settings."""
 
-    name: str = Field(min_length=1, description="Its name; `agentfw plugins list` shows them")
+    name: str = Field(min_length=1, description="Name of the component; `agentfw plugins list` shows all")
     settings: dict[str, Any] = Field(
-        default_factory=dict, description="Its settings; `agentfw plugins show NAME` says which it has"
+        default_factory=dict, description="Its settings; `agentfw plugins show NAME` lists them"
     )
 
 
 class RewardChoice(Choice):
-    """One reward component, and how much it counts."""
+    """One reward model, and how much it counts."""
 
     weight: float | str = Field(
         1.0,
-        description="How much it counts: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:CAP` or `ramp:CAP@SHARE`",
+        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:CAP` or `ramp:CAP@SHARE`",
     )
 
     @field_validator("weight")
@@ -80,47 +99,126 @@ class RewardChoice(Choice):
 
 
 class SamplingSettings(Settings):
-    """How the policy samples; what is left out is up to the policy."""
+    """How the policy samples. A key that is left out is up to the policy."""
 
-    temperature: float | None = Field(None, ge=0, description="How freely it draws; 0 takes the likeliest token")
-    top_p: float | None = Field(None, gt=0, le=1, description="The share of probability that it draws from")
-    max_tokens: int | None = Field(None, ge=1, description="After how many tokens an answer is cut off")
+    temperature: float | None = Field(None, ge=0, description="Sampling temperature; 0 takes the likeliest token")
+    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling: share of the probability mass")
+    max_tokens: int | None = Field(None, ge=1, description="Maximum number of tokens of an answer")
 
     def sampling(self, seed: int) -> Sampling:
         return Sampling(self.temperature, self.top_p, self.max_tokens, seed)
 
 
-class CommonSpec(Settings):
-    """What a run and a training both need to know."""
+class EvaluationSettings(Settings):
+    """How a training measures the policy: always on the same held-out tasks."""
+
+    every: int = Field(
+        5, ge=1, description="Number of updates between evaluations; also before the first, after the last"
+    )
+    tasks: int = Field(8, ge=1, description="Number of tasks to play")
+    samples: int = Field(1, ge=1, description="Number of times each task is played")
+    split: str = Field("validation", description="Split that the tasks come from: `validation` or `test`")
+    sampling: SamplingSettings | None = Field(
+        None, description="Sampling of evaluations. Default: that of the training"
+    )
+
+    @field_validator("split")
+    @classmethod
+    def _held_out(cls, split: str) -> str:
+        if split == "train":
+            raise ValueError("can't be train: tasks that are learned from can't show what was learned")
+        return split
+
+
+class RunSpec(Settings):
+    """Everything that a run needs to know. With an optimizer it is a training."""
 
     environment: Choice = Field(description="The world")
-    policy: Choice = Field(description="Who decides")
-    memories: tuple[Choice, ...] = Field((), description="What it remembers with, asked in this order")
-    tools: tuple[Choice, ...] = Field((), description="What it can call besides the environment's own actions")
-    rewards: tuple[RewardChoice, ...] = Field(
-        (), description="What its work is scored by; without any, the reward is what the environment paid"
+    policy: Choice = Field(description="Policy that makes the decisions")
+    memories: tuple[Choice, ...] = Field((), description="Memories, asked in this order")
+    memories_learn: bool = Field(
+        True, description="Whether the memories learn from the episodes; never from those of an evaluation"
     )
-    trackers: tuple[Choice, ...] = Field((), description="Where the figures go besides the run's folder")
+    tools: tuple[Choice, ...] = Field((), description="Tools besides the environment's own actions")
+    rewards: tuple[RewardChoice, ...] = Field(
+        (), description="Reward models; without any, the reward is what the environment paid"
+    )
+    trackers: tuple[Choice, ...] = Field((), description="Trackers that metrics are also logged to")
     interface: str = Field(
         "event_driven",
-        description="How what happens reaches the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
+        description="How observations reach the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
     )
     concurrency: int = Field(
-        8, ge=1, description="How many episodes at once; with a memory, also after how many it learns"
+        8, ge=1, description="Number of episodes played at once; a memory that learns does so after each such batch"
     )
-    seed: int = Field(7, description="Where every random choice comes from")
-    horizon: float | None = Field(None, gt=0, description="When an episode ends at the latest, in the world's time")
-    max_turns: int = Field(1000, ge=1, description="After how many turns an episode ends at the latest")
+    seed: int = Field(7, description="Random seed")
+    horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
+    max_turns: int = Field(1000, ge=1, description="Maximum number of turns of an episode")
     time_per_token: float | None = Field(
-        None, ge=0, description="How much of the world's time a generated token takes, if not what the environment says"
+        None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
-    window: int | None = Field(None, ge=1, description="How many past turns the policy reads; all when not set")
-    recall: int = Field(5, ge=0, description="How much each memory may bring up before a turn")
+    deadline: float | None = Field(
+        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the run fails"
+    )
+    window: int | None = Field(None, ge=1, description="Number of past turns that the policy reads. Default: all")
+    recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")
     sampling: SamplingSettings = Field(
-        default_factory=SamplingSettings, description="How the policy samples; what is left out is up to the policy"
+        default_factory=SamplingSettings, description="Sampling of the policy; a key that is left out is up to it"
     )
+    episodes: int = Field(8, ge=1, description="Number of tasks to play")
+    samples: int = Field(1, ge=1, description="Number of times each task is played; these samples form a group")
+    split: str = Field("test", description="Split that the tasks come from: `train`, `validation` or `test`")
+    optimizer: Choice | None = Field(None, description="Optimizer: turns scores into advantages and names the loss")
+    learner: Choice | None = Field(None, description="Learner: makes a new version of the policy from advantages")
+    teacher: Choice | None = Field(
+        None, description="Policy that plays the episodes to learn from, in place of the one that is trained"
+    )
+    updates: int = Field(20, ge=1, description="Number of updates of the policy")
+    tasks: int = Field(8, ge=1, description="Number of tasks of the split `train` in each update")
+    evaluation: EvaluationSettings = Field(
+        default_factory=lambda: EvaluationSettings.model_validate({}),
+        description="When and on which tasks the policy is evaluated",
+    )
+    keep: int = Field(2, ge=1, description="Number of newest versions that stay on disk")
 
-    @field_validator("environment", "policy", "teacher", "optimizer", "learner", mode="before", check_fields=False)
+    @property
+    def planned_updates(self) -> int:
+        """How many updates there will be: none without an optimizer."""
+        return 0 if self.optimizer is None else self.updates
+
+    @property
+    def measured(self) -> tuple[int, int, str]:
+        """The tasks that the figures come from: how many, how often each, and of which split."""
+        if self.optimizer is None:
+            return self.episodes, self.samples, self.split
+        return self.evaluation.tasks, self.evaluation.samples, self.evaluation.split
+
+    @model_validator(mode="before")
+    @classmethod
+    def _run_or_training(cls, values: Any) -> Any:
+        """Refuse keys that would do nothing, and fill in the defaults of trainings."""
+        if not isinstance(values, Mapping):
+            return values
+        if values.get("optimizer") is None:
+            if unused := [key for key in OF_TRAININGS if values.get(key) is not None]:
+                raise ValueError(f"{', '.join(unused)}: only with an optimizer, in a training")
+            return values
+        if unused := [key for key in OF_RUNS if key in values]:
+            raise ValueError(f"{', '.join(unused)}: not in a training, which has tasks and evaluation.tasks")
+        return {**TRAINING_DEFAULTS, **values}
+
+    @model_validator(mode="after")
+    def _has_a_learner(self) -> RunSpec:
+        if self.optimizer is not None and self.learner is None:
+            raise ValueError("an optimizer needs a learner")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        unused = OF_TRAININGS if self.optimizer is None else OF_RUNS
+        return {key: value for key, value in values(self).items() if key not in unused}
+
+    @field_validator("environment", "policy", "teacher", "optimizer", "learner", mode="before")
     @classmethod
     def _one(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
@@ -149,16 +247,8 @@ class CommonSpec(Settings):
         return text
 
 
-class RunSpec(CommonSpec):
-    """Everything that a run needs to know."""
-
-    episodes: int = Field(8, ge=1, description="How many tasks are played")
-    samples: int = Field(1, ge=1, description="How often each task is played; the samples form a group")
-    split: str = Field("test", description="Which of the environment's tasks: `train`, `validation` or `test`")
-
-
 def _parsed(parse: Callable[[Any], object], value: object) -> None:
-    """Check a value that has a little grammar of its own; its complaint then stands beside the others, with its key."""
+    """Check a value that has a grammar of its own; its error then stands beside the others, with its key."""
     try:
         parse(value)
     except AgentfwError as error:
@@ -177,17 +267,15 @@ def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
 
 
 def read_spec(path: Path) -> dict[str, Any]:
-    """The plain values of a spec file, not checked yet: the command line may still add to them."""
+    """The plain values of a spec file. They aren't checked yet, because the command line may still add to them."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(
-            f"there is no spec file {path}", fix="give a TOML file; see docs/reference/settings.md"
-        ) from None
+        raise UsageError(f"there is no spec file {path}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is no TOML: {error}", fix="docs/reference/settings.md shows a spec") from None
+        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
 
 
 def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,7 +296,7 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
         elif key in _LISTS:
             result[_LISTS[key]] = _assign_to_one(list(_listed(result.get(_LISTS[key], ()))), key, value)
         elif singular and isinstance(value, Mapping):
-            raise SettingsError(f"--set {key}.... says no component", fix=f"write {singular}.NAME.KEY=VALUE")
+            raise SettingsError(f"--set {key}... names no component", fix=f"name it: --set {singular}.NAME.KEY=VALUE")
         else:
             result[key] = _merged(result.get(key), value)
     return result
@@ -216,7 +304,7 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
 
 def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"--set {kind}=... says no component", fix=f"write {kind}.NAME.KEY=VALUE")
+        raise SettingsError(f"--set {kind}=... names no component", fix=f"name it: --set {kind}.NAME.KEY=VALUE")
     for name, settings in value.items():
         names = [str(choice.get("name")) for choice in choices]
         if name not in names:
@@ -231,7 +319,7 @@ def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tu
     if not isinstance(settings, Mapping):
         if isinstance(settings, str) and where in _SINGLE:
             return {"name": settings}
-        raise SettingsError(f"--set {where}=... says no key", fix=f"write {where}.KEY=VALUE")
+        raise SettingsError(f"--set {where}=... names no key", fix=f"name it: --set {where}.KEY=VALUE")
     taken = {key: settings[key] for key in own if key in settings}
     rest = {key: item for key, item in settings.items() if key not in own}
     return {**choice, **taken, "settings": _merged(choice.get("settings", {}), rest)}

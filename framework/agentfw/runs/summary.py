@@ -1,20 +1,19 @@
-"""A run in figures: the mean of everything measured, with its 95% interval.
+"""The summary of a run: the mean of every figure with its 95% interval, and what the run cost.
 
-The one rule: a figure without its interval is not told. The intervals are bootstrapped over episodes with a fixed seed,
-so the same run gives the same summary.
+The intervals are bootstrapped over episodes with a fixed seed, so the same run gives the same summary.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
+from ..episode import Usage
 from ..statistics import Interval, bootstrap
-
-if TYPE_CHECKING:
-    from .folder import RunFolder
+from .folder import RunFolder
+from .state import State
 
 __all__ = [
     "Summary",
@@ -33,19 +32,32 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run came to."""
+    """The result of a run."""
 
     run: str
     environment: str
     episodes: int
+    """Number of all episodes, in a training those of rollouts and evaluations; the next four count the same."""
     turns: int
     tokens: int
+    """Tokens that were generated and kept."""
     failures: int
+    """Answers that could not be understood."""
+    usage: Usage
+    """What all of it cost; None for what not every turn has told."""
     seconds: float
     """How long the last execution took; what an interrupted one took before is not in it."""
     figures: Mapping[str, Interval] = field(default_factory=dict)
+    """Of a training, those of the last evaluation."""
     references: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
     """The same figures of simple players that the environment knows, by their names."""
+    updates: int = 0
+    version: str = ""
+    """The policy's newest version; empty where nothing was learned, and so is the next."""
+    adapter: str = ""
+    """Where that version is, below the run's folder."""
+    before: Mapping[str, Interval] = field(default_factory=dict)
+    """The figures of the evaluation before the first update of a training."""
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
@@ -53,14 +65,17 @@ class Summary:
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values; a bound that isn't known (one episode has no spread) is null."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
+        record["usage"] = asdict(self.usage)
         record["figures"] = figures_record(self.figures)
+        record["before"] = figures_record(self.before)
         record["references"] = {name: figures_record(figures) for name, figures in self.references.items()}
         return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Summary:
-        references = {name: figures_from(rows) for name, rows in record.get("references", {}).items()}
-        return cls(**{**record, "figures": figures_from(record["figures"]), "references": references})
+        references = {name: figures_from(rows) for name, rows in record["references"].items()}
+        figures = {name: figures_from(record[name]) for name in ("figures", "before")}
+        return cls(**{**record, **figures, "references": references, "usage": Usage(**record["usage"])})
 
 
 def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
@@ -78,7 +93,7 @@ def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
 
 
 def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
-    """What `figures_record` gave, as intervals again."""
+    """The intervals that `figures_record` wrote."""
     return {
         name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
         for name, row in record.items()
@@ -86,9 +101,9 @@ def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The figures of many episodes, by name: the reward, the utility, and whatever the environment counts.
+    """The figures of many episodes, by name: the reward, the utility, and those of the environment.
 
-    An episode that has not measured a figure has NaN there; a figure that none of them has measured is left out.
+    Where an episode has not measured a figure, there is a NaN; a figure that none of them has measured is left out.
     """
     rows = [figures_of(record) for record in records]
     names = dict.fromkeys(name for row in rows for name in row)
@@ -118,7 +133,7 @@ def in_order(names: Iterable[str], headline: str) -> list[str]:
 
 
 def leading(figures: Container[str], headline: str) -> str:
-    """The figure to lead with: what the environment says, where that was measured."""
+    """The figure to show first: the environment's headline where it was measured, and else the utility."""
     return headline if headline in figures else "utility"
 
 
@@ -128,10 +143,10 @@ def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
 
 
 def beside(summary: Summary, folder: RunFolder) -> list[tuple[str, Mapping[str, Interval]]]:
-    """The run under the names of what it was played with, and then the simple players, the best of them first."""
+    """The figures of the run, under its policy and memories, and then those of simple players, the best first."""
     spec: Mapping[str, Any] = folder.about["spec"]
     own = " + ".join(choice["name"] for choice in (spec["policy"], *spec["memories"]))
-    sign = 1 if folder.about.get("lower_is_better") else -1
+    sign = 1 if folder.lower_is_better else -1
     others = sorted(summary.references.items(), key=lambda item: sign * item[1][folder.headline].estimate)
     return [(own, summary.figures), *others]
 
@@ -139,21 +154,27 @@ def beside(summary: Summary, folder: RunFolder) -> list[tuple[str, Mapping[str, 
 def summarize(
     folder: RunFolder, seconds: float, references: Mapping[str, Sequence[Mapping[str, float]]] | None = None
 ) -> Summary:
-    """Sum up what is on disk, beside what simple players reach."""
-    records = folder.metrics()
+    """Sum up what is on disk, with the figures of simple players beside it."""
+    played, state = list(folder.played()), State.read(folder.path)
+    episodes = folder.metrics()
     return Summary(
         run=folder.id,
         environment=str(folder.about["spec"]["environment"]["name"]),
-        episodes=len(records),
-        turns=sum(int(record["turns"]) for record in records),
-        tokens=sum(int(record["tokens"]) for record in records),
-        failures=sum(int(record["failures"]) for record in records),
+        episodes=len(played),
+        turns=sum(int(record["turns"]) for record in played),
+        tokens=sum(int(record["tokens"]) for record in played),
+        failures=sum(int(record["failures"]) for record in played),
+        usage=sum((Usage(**record["usage"]) for record in played), Usage(0, 0, 0)),
         seconds=round(seconds, 3),
-        figures=intervals(records),
+        figures=intervals(episodes),
         references={
             player: {name: bootstrap([row[name] for row in rows if name in row]) for row in rows[:1] for name in row}
             for player, rows in (references or {}).items()
         },
+        updates=state.update,
+        version=state.version,
+        adapter=state.adapter,
+        before=intervals(folder.evaluation(0).metrics()) if folder.planned_updates else {},
     )
 
 

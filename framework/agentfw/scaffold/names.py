@@ -59,8 +59,8 @@ def check_name(name: str, kind: str, host: Host) -> Names:
             f'"{name}" would make a package that Python can\'t import: {names.package}',
             fix=f"begin with a letter: agentfw-{names.component or 'tea'}",
         )
-    version = metadata.scan("agentfw").distributions.get(names.distribution)
-    if version is not None:
+    version = metadata.version_of(names.distribution)
+    if version:
         raise UsageError(f"{names.distribution} {version} is installed already", fix="take another name")
     if names.package in sys.stdlib_module_names or _importable(names.package):
         raise UsageError(

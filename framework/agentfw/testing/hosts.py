@@ -9,7 +9,6 @@ no agentfw.toml. A plugin with any problem is an error at once.
 
 from __future__ import annotations
 
-import importlib.metadata
 from types import ModuleType
 
 from .. import metadata
@@ -48,13 +47,9 @@ def _entry_point(plugin: object, number: int) -> EntryPoint:
     else:
         name = type(plugin).__name__
     distribution = normalise(name.partition(":")[0].partition(".")[0]) or "plugin"
-    try:
-        version = importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        version = "0"
-    location = f"<given to fresh_host as number {number + 1}>"
+    version = metadata.version_of(distribution) or "0"
     if isinstance(plugin, str):
-        return EntryPoint(f"{distribution}-{number + 1}", name, GROUP, distribution, version, location)
-    given = _Given(f"{distribution}-{number + 1}", name, GROUP, distribution, version, location)
+        return EntryPoint(f"{distribution}-{number + 1}", name, distribution, version)
+    given = _Given(f"{distribution}-{number + 1}", name, distribution, version)
     given.plugin = plugin
     return given

@@ -80,6 +80,21 @@ def a_repeated_update_will_do(subject: Learners) -> None:
     _updated(again, _batch(subject, subject.folder / "update-2-again"))
 
 
+def a_rest_does_no_harm(subject: Learners) -> None:
+    """A learner that rested and woke makes the update that it would have made; resting or waking twice is fine."""
+    rested, never = subject.make(), subject.make()
+    found: list[list[float]] = []
+    for learner, name in ((rested, "rested"), (never, "never")):
+        _updated(learner, _batch(subject, subject.folder / f"{name}-1"))
+        for doing in (learner.rest, learner.rest, learner.wake, learner.wake) if learner is rested else ():
+            doing()
+        _updated(learner, _batch(subject, subject.folder / f"{name}-2"))
+        turns = [turn for episode in subject.episodes for turn in episode.turns if turn.prompt_ids and turn.token_ids]
+        found.append([value for turn in turns for value in learner.logprobs(turn.prompt_ids, turn.token_ids)])
+    same = len(found[0]) == len(found[1]) and all(abs(a - b) < 1e-3 for a, b in zip(*found, strict=True))
+    require(same, "after a rest it learned otherwise than without one")
+
+
 def an_empty_batch_does_no_harm(subject: Learners) -> None:
     """A batch with nothing to learn from is refused in words, or gives an update like any other."""
     for name, episodes in (("nothing", []), ("no-advantages", list(subject.episodes))):
@@ -112,6 +127,7 @@ LEARNER: list[CheckFunction] = [
     an_update_gives_an_adapter,
     what_was_there_stays,
     a_repeated_update_will_do,
+    a_rest_does_no_harm,
     an_empty_batch_does_no_harm,
     episodes_stay_as_they_are,
 ]

@@ -1,8 +1,4 @@
-"""Communities of a weighted graph at several resolutions, kept while the graph grows and shrinks.
-
-The one rule: a node's community is known at once and its name stays. A new node goes where its neighbours are; only
-communities in which much has changed are split again; and a community keeps its id over every pass, as the group that
-shares most with it.
+"""Communities of a weighted graph at several resolutions, kept up to date while the graph changes.
 
     >>> graph = Communities(resolutions=(1.0,), seed=7)
     >>> graph.full([1, 2, 3, 4, 5, 6], [(1, 2), (2, 3), (1, 3), (4, 5), (5, 6), (4, 6), (3, 4)])
@@ -11,12 +7,16 @@ shares most with it.
     >>> graph.add(7, {5: 1.0, 6: 1.0}) == graph.of(5)
     True
 
-How it works. `full` runs Leiden once for each resolution (0.5, 1 and 2: from few large communities to many small
-ones). `add` puts one node into the best of its neighbours' communities, by the gain in modularity. Each community
-remembers how much strength came or went since it was last split; beyond `tolerance` of what it had it is dirty, and
-`drift` says which share of the nodes lives in such. `refresh` runs Leiden over the dirty communities alone: each clean
-one beside them is a fixed node with its whole strength, so that the gains are exactly those of the whole graph while
-the cost is that of the part. Where more than half is dirty, the whole is done anew.
+`full` runs Leiden once for each resolution (0.5, 1 and 2: from few large communities to many small ones). `add` puts a
+new node into the neighbouring community with the largest gain in modularity.
+
+Each community records how much strength was added or removed since it was last split. Beyond `tolerance` of its
+strength it is dirty, and `drift` is the share of nodes in dirty communities. `refresh` runs Leiden over the dirty
+communities alone. Each clean community beside them becomes one fixed node with its whole strength, so the gains are
+those of the whole graph while the cost is that of the part. If more than half of the nodes are in dirty communities,
+the whole graph is split again.
+
+Over all passes a community keeps its id, as the group that shares most nodes with it.
 """
 
 from __future__ import annotations
@@ -32,23 +32,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.arrays import Bools, Floats, Integers
+from agentfw_memory.graph.community_level import Level, same_names
 from agentfw_memory.graph.leiden import Method, Network, split, split_around
-from agentfw_memory.graph.level import Level, same_names
 
 __all__ = ["RESOLUTIONS", "Communities", "Refreshed"]
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Edges = tuple[Integers, Integers, Floats]
 
 RESOLUTIONS = (0.5, 1.0, 2.0)
-"""Lost in the parpo-psgm paper; ours."""
+"""Our defaults. The parpo-psgm paper's values are not known."""
 STATE_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What a refresh did: at how many levels, over how many nodes (summed over levels), and how many moved."""
+    """What a refresh did: the number of levels, of nodes looked at (summed over levels), and of nodes that moved."""
 
     levels: int
     nodes: int
@@ -56,7 +55,7 @@ class Refreshed:
 
 
 class Communities:
-    """The communities of one graph. For one thread at a time."""
+    """The communities of one graph. Not thread-safe."""
 
     def __init__(
         self,
@@ -67,9 +66,9 @@ class Communities:
         tolerance: float = 0.1,
     ) -> None:
         if not resolutions or not all(0.0 < value < inf for value in resolutions):
-            raise BadInputError(f"resolutions {tuple(resolutions)} can't be", fix="give one or more positive numbers")
+            raise BadInputError(f"invalid resolutions {tuple(resolutions)}", fix="pass one or more positive numbers")
         if not 0.0 < tolerance < inf:
-            raise BadInputError(f"a tolerance of {tolerance} can't be", fix="give a positive share, such as 0.1")
+            raise BadInputError(f"invalid tolerance {tolerance}", fix="pass a positive share, such as 0.1")
         self.method, self.seed, self.tolerance = method, seed, tolerance
         self._levels = [Level(float(resolution), tolerance) for resolution in resolutions]
         self._nodes = array("q")
@@ -89,23 +88,23 @@ class Communities:
 
     @property
     def modularity(self) -> tuple[float, ...]:
-        """Of the communities as they are now, at each level; exact."""
+        """The exact modularity of the current communities, at each level."""
         return tuple(level.modularity(self._total) for level in self._levels)
 
     @property
     def drift(self) -> float:
-        """The share of the nodes, at the level where it is largest, that `refresh` would look at."""
+        """The share of nodes that `refresh` would look at, at the level where it is largest."""
         if not self._nodes:
             return 0.0
         return max(level.dirty_nodes() for level in self._levels) / len(self._nodes)
 
     def of(self, node: int) -> tuple[int, ...]:
-        """The node's community at each level; nothing for a node that isn't here."""
+        """Return the node's community at each level, or nothing for an unknown node."""
         row = self._rows.get(node)
         return () if row is None else tuple(level.labels[row] for level in self._levels)
 
     def members(self, level: int, community: int) -> list[int]:
-        """Who is in a community."""
+        """Return the nodes of a community."""
         labels = np.array(self._levels[level].labels, np.int64)
         return [self._nodes[row] for row in np.flatnonzero(labels == community).tolist()]
 
@@ -115,7 +114,7 @@ class Communities:
         edges: Sequence[tuple[int, int]] | Integers,
         weights: Sequence[float] | Floats | None = None,
     ) -> None:
-        """Take this graph in the place of the present one, and split all of it at every level."""
+        """Replace the graph and split all of it at every level."""
         ids = np.asarray(nodes, np.int64).reshape(-1)
         ends = np.asarray(edges, np.int64).reshape(-1, 2)
         given = np.ones(len(ends)) if weights is None else np.asarray(weights, np.float64).reshape(-1)
@@ -126,15 +125,15 @@ class Communities:
         rows = np.fromiter((self._rows.get(node, -1) for node in ids.tolist()), np.int64, len(ids))
         self._hold(ids, sources, targets, given)
         for level, groups in zip(self._levels, found, strict=True):
-            # A node that wasn't here has the row -1: the place after the last label, where "no name" is.
+            # A new node has the row -1, which reads the -1 (no name) appended after the last label.
             before = np.append(np.array(level.labels, np.int64), -1)[rows]
             settled = (rows >= 0) & (rows < level.settled)
             level.relabel(same_names(before, groups, settled, level.next), sources, targets, given)
 
     def add(self, node: int, neighbours: Mapping[int, float]) -> tuple[int, ...]:
-        """Take in a node with its edges to nodes that are here; its community at each level."""
+        """Add a node with edges to known nodes. Return its community at each level."""
         if node in self._rows:
-            raise BadInputError(f"node {node} is here already", fix="use `connect` for more edges")
+            raise BadInputError(f"node {node} already exists", fix="use `connect` to add edges")
         rows = [(self._row(other), _weight(weight)) for other, weight in neighbours.items()]
         mine = self._rows[node] = len(self._nodes)
         self._nodes.append(node)
@@ -150,16 +149,16 @@ class Communities:
         return tuple(found)
 
     def connect(self, one: int, other: int, weight: float = 1.0) -> None:
-        """Add an edge between two nodes that are here, or weight to the edge that they have."""
+        """Add an edge between two known nodes, or add weight to their edge."""
         rows = self._row(one), self._row(other)
         if one == other:
-            raise BadInputError(f"node {one} can't be its own neighbour")
+            raise BadInputError(f"node {one} can't be its own neighbour", fix="pass two different nodes")
         self._edge(*rows, _weight(weight))
         for level in self._levels:
             level.bind(*rows, weight)
 
     def forget(self, nodes: Iterable[int]) -> int:
-        """Take nodes out with all their edges; how many were here. The communities that lose much become dirty."""
+        """Remove nodes with their edges, and return how many there were. Communities that lose much become dirty."""
         gone = {row for row in map(self._rows.get, nodes) if row is not None}
         if not gone:
             return 0
@@ -175,7 +174,7 @@ class Communities:
         return len(gone)
 
     def refresh(self) -> Refreshed:
-        """Split the dirty communities again, and nothing else. What would make a level worse isn't taken."""
+        """Split the dirty communities again. A level is left as it is if its modularity would fall."""
         dirty = [place for place, level in enumerate(self._levels) if level.dirty]
         if not dirty:
             return Refreshed(0, 0, 0)
@@ -200,7 +199,7 @@ class Communities:
         return Refreshed(len(dirty), int(sum(rows.sum() for rows in free.values())), moved)
 
     def to_state(self) -> dict[str, NDArray[Any]]:
-        """Everything as plain arrays of numbers, so that it can be kept without pickle."""
+        """Return the whole state as arrays of numbers, which can be saved without pickle."""
         changes = [(place, *row) for place, level in enumerate(self._levels) for row in level.changes()]
         sources, targets, weights = self._edges()
         return {
@@ -220,17 +219,20 @@ class Communities:
     def from_state(
         cls, state: Mapping[str, NDArray[Any]], *, method: Method = "leiden", seed: int = 0, tolerance: float = 0.1
     ) -> Communities:
-        """What `to_state` gave, as it was."""
+        """Restore what `to_state` returned."""
         try:
             version = int(state["version"][0])
             if version != STATE_VERSION:
-                raise BadInputError(f"communities of format {version} can't be read; this is {STATE_VERSION}")
+                raise BadInputError(
+                    f"communities of format {version} can't be read by this version, which reads {STATE_VERSION}",
+                    fix="run `full` again",
+                )
             made = cls(state["resolutions"].tolist(), method=method, seed=seed, tolerance=tolerance)
             made._restore(state)
         except BadInputError:
             raise
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise BadInputError(f"this is no state of communities: {error}", fix="run `full` again") from error
+            raise BadInputError(f"not a state of communities: {error}", fix="run `full` again") from error
         return made
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -238,9 +240,7 @@ class Communities:
         sources, targets = np.asarray(state["sources"], np.int64), np.asarray(state["targets"], np.int64)
         labels = np.asarray(state["labels"], np.int64)
         if labels.shape != (len(self._levels), len(ids)) or not len(sources) == len(targets) == len(weights):
-            raise BadInputError(
-                "this is no state of communities: its arrays don't fit each other", fix="run `full` again"
-            )
+            raise BadInputError("not a state of communities: its arrays don't match each other", fix="run `full` again")
         self._hold(ids, sources, targets, weights)
         for place, level in enumerate(self._levels):
             level.next = int(state["next"][place])
@@ -263,11 +263,14 @@ class Communities:
         self,
         place: int,
         before: Integers,
-        free: NDArray[np.bool_],
+        free: Bools,
         edges: Edges,
     ) -> Integers:
-        """Split the free rows. Each clean community that they touch is one node that keeps its label; a loop gives it
-        the strength that it has, and one more node stands for all the rest, so that nothing else need be looked at."""
+        """Split the free rows.
+
+        Each clean community that they touch becomes one node with a fixed label. A loop gives it its strength. One more
+        node stands for the rest of the graph, so nothing else has to be looked at.
+        """
         level = self._levels[place]
         sources, targets, weights = edges
         touching = free[sources] | free[targets]
@@ -316,7 +319,7 @@ class Communities:
     def _row(self, node: int) -> int:
         row = self._rows.get(node)
         if row is None:
-            raise BadInputError(f"node {node} isn't here", fix="add it first")
+            raise BadInputError(f"unknown node {node}", fix="add it first")
         return row
 
     def _seed(self, place: int, what: str) -> int:
@@ -325,26 +328,26 @@ class Communities:
 
 def _weight(weight: float) -> float:
     if not 0.0 < weight < inf:
-        raise BadInputError(f"an edge of weight {weight} can't be", fix="give a positive, finite weight")
+        raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a positive, finite weight")
     return weight
 
 
 def _checked(ids: Integers, ends: Integers, weights: Floats) -> tuple[Integers, Integers]:
-    """The rows of the edges' ends; an error where the graph isn't one."""
+    """Check the graph and return the rows of the edges' ends."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     if (ordered[1:] == ordered[:-1]).any():
-        raise BadInputError("a node is there twice", fix="give each node once")
+        raise BadInputError("a node occurs twice", fix="pass each node once")
     if len(weights) != len(ends):
-        raise BadInputError(f"{len(ends)} edges can't have {len(weights)} weights", fix="give one for each edge")
+        raise BadInputError(f"{len(ends)} edges, but {len(weights)} weights", fix="pass one weight per edge")
     if not (np.isfinite(weights) & (weights > 0.0)).all():
-        raise BadInputError("an edge has no positive, finite weight", fix="leave out edges without weight")
+        raise BadInputError("an edge has a weight that isn't positive and finite", fix="leave out edges without weight")
     if not len(ends):
         return ends[:, 0], ends[:, 1]
     spots = np.searchsorted(ordered, ends)
     if not len(ids) or (spots == len(ids)).any() or (ordered[spots] != ends).any():
-        raise BadInputError("an edge has an end that isn't among the nodes", fix="give every node, also lone ones")
+        raise BadInputError("an end of an edge isn't among the nodes", fix="pass all nodes, also those without edges")
     rows = order[spots]
     if (rows[:, 0] == rows[:, 1]).any():
-        raise BadInputError("an edge goes from a node to itself", fix="leave such edges out")
+        raise BadInputError("an edge connects a node with itself", fix="leave such edges out")
     return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1])

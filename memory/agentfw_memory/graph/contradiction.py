@@ -1,14 +1,12 @@
-"""Whether two short instructions contradict each other, by rule.
+"""Decides by rules whether two short instructions contradict each other.
 
-The one rule: better to miss a contradiction than to invent one. Two texts have to be about the same thing, and then
-say the opposite of it: one forbids what the other asks for, or they name two ends of one scale.
+The rules would rather miss a contradiction than invent one. Two texts must be about the same subject and say the
+opposite: one forbids what the other asks for, or they name different ends of a scale.
 
     >>> contradict("Offer the earliest slot first", "Offer the latest slot first")
     True
     >>> contradict("Never offer the latest slot", "Offer the earliest slot")
     False
-
-A model may well judge better; whatever takes two texts and answers yes or no can stand in its place.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ from dataclasses import dataclass, field
 __all__ = ["contradict"]
 
 SAME_SUBJECT = 0.5
-"""More than this share of the shorter text's own words must be the other's too."""
-REACH = 4
-"""How many words a negation governs, as long as the clause goes on."""
+"""Share of the shorter text's words that must be exceeded by the words both have in common."""
+NEGATION_REACH = 4
+"""Number of words that a negation applies to, up to the end of the clause."""
 
 _SCALES = (
     ("early earlier earliest soonest", "late later latest"),
@@ -44,8 +42,8 @@ _SCALES = (
     ("online remote remotely", "onsite"),
     ("aisle", "window"),
 )
-"""Scales, each with the words for its ends; between two ends of one scale somebody has to choose."""
-_END = {
+"""Scales, each with the words for its ends. Different ends of a scale exclude each other."""
+_END_OF = {
     word: (scale, end) for scale, ends in enumerate(_SCALES) for end, words in enumerate(ends) for word in words.split()
 }
 _NEGATIONS = frozenset(
@@ -56,13 +54,13 @@ _FILLERS = """
     me my of on one ones or our out over please prefer prefers she should so some than that the their them then they
     this to up use user wants when with you your
 """
-_EMPTY = frozenset(_FILLERS.split())
+_STOP_WORDS = frozenset(_FILLERS.split())
 _PIECE = re.compile(r"[\w']+|[.,;:!?]")
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What a text is about, what of that it forbids, and which ends of which scales it asks for or forbids."""
+    """What a text is about, which part of that it forbids, and the ends of scales it asks for or forbids."""
 
     subject: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
@@ -71,7 +69,7 @@ class _Reading:
 
 
 def contradict(one: str, other: str) -> bool:
-    """Whether nobody could follow both texts."""
+    """Return whether it is impossible to follow both texts."""
     mine, theirs = _read(one), _read(other)
     least = min(len(mine.subject), len(theirs.subject))
     if least and len(mine.subject & theirs.subject) <= SAME_SUBJECT * least:
@@ -79,7 +77,7 @@ def contradict(one: str, other: str) -> bool:
     shared = _scales(mine) & _scales(theirs)
     if shared:
         return any(_opposed(mine, theirs, scale) for scale in shared)
-    # On no common scale: the one forbids what the other asks for.
+    # Without a common scale, one must forbid what the other asks for.
     return bool(mine.refused & (theirs.subject - theirs.refused) or theirs.refused & (mine.subject - mine.refused))
 
 
@@ -95,26 +93,26 @@ def _scales(reading: _Reading) -> set[int]:
 
 
 def _read(text: str) -> _Reading:
-    reading, governed = _Reading(), 0
+    reading, negated = _Reading(), 0
     for piece in _PIECE.findall(text.casefold().replace("’", "'")):
         if not (piece[0].isalnum() or piece[0] in "_'"):
-            governed = 0
+            negated = 0
         elif piece in _NEGATIONS or piece.endswith("n't"):
-            governed = REACH
-        elif piece in _END:
-            scale, end = _END[piece]
-            (reading.forbidden if governed else reading.asked).setdefault(scale, set()).add(end)
-            governed = max(governed - 1, 0)
-        elif piece not in _EMPTY:
+            negated = NEGATION_REACH
+        elif piece in _END_OF:
+            scale, end = _END_OF[piece]
+            (reading.forbidden if negated else reading.asked).setdefault(scale, set()).add(end)
+            negated = max(negated - 1, 0)
+        elif piece not in _STOP_WORDS:
             reading.subject.add(_stem(piece))
-            if governed:
+            if negated:
                 reading.refused.add(_stem(piece))
-            governed = max(governed - 1, 0)
+            negated = max(negated - 1, 0)
     return reading
 
 
 def _stem(word: str) -> str:
-    """Without the endings that English puts on nouns and verbs, roughly: it only has to be the same for both texts."""
+    """Strip common English endings. A rough stem is enough, as long as it is the same for both texts."""
     for ending in ("ings", "ing", "ies", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word.removesuffix(ending)

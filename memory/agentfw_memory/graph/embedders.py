@@ -1,7 +1,4 @@
-"""What turns texts into vectors: a hash, the small model that the package `wordllama` carries, or any other.
-
-The one rule: the same text gives the same row of unit length, alone or among others, today and tomorrow. So a store can
-keep `name`, `version` and `dimensions`, and refuse vectors that another embedder made.
+"""Text embedders: a hash, the small model in the package `wordllama`, sentence-transformers, or your own.
 
     >>> embedder = open_embedder("hash:64")
     >>> rows = embedder.embed(["move my meeting", "move the meeting", "pay a bill"])
@@ -10,13 +7,16 @@ keep `name`, `version` and `dimensions`, and refuse vectors that another embedde
 
 | choice | what it is | needs |
 | --- | --- | --- |
-| `hash`, `hash:DIMENSIONS` | words and pairs of words, hashed; knows no meaning | nothing |
+| `hash`, `hash:DIMENSIONS` | hashed words and word pairs; knows no meaning | nothing |
 | `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
-| `sentence-transformers` | the same weights as a StaticEmbedding, through torch | extras `memory`, `rewardmodels` |
+| `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extras `memory`, `rewardmodels` |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `rewardmodels` |
-| a callable | texts in, one row for each out | |
+| a callable | takes texts, returns one row for each | |
 
-Without a choice it is `wordllama` where that is installed, else `hash`; the answer's `name` says which.
+The default is `wordllama` if it is installed, otherwise `hash`. The attribute `name` says which.
+
+A text always gives the same row of unit length, alone or in a batch. A store keeps the embedder's `name`, `version` and
+`dimensions`, and refuses vectors of another one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
-from agentfw_memory.graph.words import tokens
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.bm25 import tokens
 
 __all__ = ["CallableEmbedder", "Embedder", "HashEmbedder", "WordLlamaEmbedder", "default_embedder", "open_embedder"]
-
-Float32Array = NDArray[np.float32]
 
 HASH_DIMENSIONS = 256
 WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
@@ -46,7 +44,7 @@ WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_super
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts in, rows of unit length out."""
+    """Turns texts into rows of unit length."""
 
     @property
     def name(self) -> str: ...
@@ -58,16 +56,16 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
-        """One row for each text: (texts, dimensions)."""
+        """Return one row per text: an array of shape (texts, dimensions)."""
 
 
 def default_embedder() -> str:
-    """The best choice that is installed here."""
+    """Return the best choice that is installed."""
     return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
 
 
 def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") -> Embedder:
-    """The embedder of this name; a callable gets checked at every call."""
+    """Return the embedder of this name, or wrap a callable and check what it returns."""
     if not isinstance(choice, str):
         return choice if isinstance(choice, Embedder) else CallableEmbedder(choice)
     kind, _, detail = (choice or default_embedder()).partition(":")
@@ -78,25 +76,25 @@ def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") 
     if kind == "sentence-transformers":
         return SentenceTransformersEmbedder(detail)
     raise BadInputError(
-        f'no embedder is called "{choice}"',
-        fix="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL, a callable",
+        f'unknown embedder "{choice}"',
+        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL or a callable",
     )
 
 
 class HashEmbedder:
-    """Every word and every pair of neighbours adds to one place, with a sign; both come from a stable hash."""
+    """Adds or subtracts 1 in one column for each word and each pair of neighbours, chosen by a stable hash."""
 
     version = "1"
 
     def __init__(self, dimensions: int = HASH_DIMENSIONS) -> None:
         if dimensions < 1:
-            raise BadInputError(f"a vector of {dimensions} dimensions can't be", fix="give 1 or more; 256 is usual")
+            raise BadInputError(f"invalid number of dimensions {dimensions}", fix="pass 1 or more; 256 is usual")
         self.dimensions, self.name = dimensions, f"hash:{dimensions}"
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            # A text of signs only is still itself.
+            # A text without words is hashed by its characters.
             words = tokens(text) or list(text)
             features = Counter([*words, *map(" ".join, pairwise(words))])
             for feature, count in features.items():
@@ -108,7 +106,7 @@ class HashEmbedder:
 
 
 class WordLlamaEmbedder:
-    """The mean of the vectors of a text's tokens. The weights lie in the package; nothing is downloaded."""
+    """The mean of the vectors of a text's tokens. The weights are part of the package; nothing is downloaded."""
 
     name = "wordllama"
 
@@ -120,14 +118,14 @@ class WordLlamaEmbedder:
         rows = np.empty((len(texts), self.dimensions), np.float32)
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         for place, one in enumerate(encoded):
-            # By distinct tokens: a text of megabytes then needs no matrix of gigabytes.
+            # Count distinct tokens, so that a text of megabytes doesn't need a matrix of gigabytes.
             ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
             rows[place] = counts.astype(np.float32) @ self._vectors[ids]
         return _unit(rows)
 
 
 class SentenceTransformersEmbedder:
-    """A model of sentence-transformers; without a name the weights of wordllama, which need no network."""
+    """A model of sentence-transformers. Without a name, the weights of wordllama, which need no network."""
 
     def __init__(self, model: str = "") -> None:
         try:
@@ -146,13 +144,13 @@ class SentenceTransformersEmbedder:
         self.dimensions = len(self._model.encode("a text to measure"))
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
-        # One by one: padding to the longest of a batch changes the last digits of the others.
+        # One at a time, because padding in a batch changes the last digits of shorter texts.
         rows = [self._model.encode(text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
         return _unit(np.array(rows, np.float32).reshape(len(rows), self.dimensions))
 
 
 class CallableEmbedder:
-    """Anybody's function. What it gives is checked, since a NaN in an index finds nothing ever after."""
+    """A function of the caller. Its results are checked, because one NaN would spoil a whole index."""
 
     version = ""
 
@@ -167,32 +165,31 @@ class CallableEmbedder:
         return _unit(self._checked(texts, self.dimensions))
 
     def _checked(self, texts: Sequence[str], dimensions: int) -> Float32Array:
-        fix = f"let {self.name} return one row of finite numbers for each text, always of the same length"
+        fix = f"let {self.name} return one row of finite numbers per text, always of the same length"
         try:
             rows = np.array(self._function(texts), np.float32)
         except (TypeError, ValueError) as error:
-            raise BadInputError(f"the embedder gave no rows of numbers: {error}", fix=fix) from error
-        wanted = (len(texts), dimensions or (rows.shape[-1] if rows.ndim else 0))
-        if rows.shape != wanted or not rows.shape[1]:
-            raise BadInputError(f"the embedder gave an array of {rows.shape}, not {wanted}", fix=fix)
+            raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
+        wanted = (len(texts), dimensions or max(1, rows.shape[-1] if rows.ndim == 2 else 1))
+        if rows.shape != wanted:
+            raise BadInputError(f"the embedder returned an array of shape {rows.shape}, not {wanted}", fix=fix)
         if not np.isfinite(rows).all():
-            raise BadInputError("the embedder gave NaN or an infinite number", fix=fix)
+            raise BadInputError("the embedder returned NaN or infinity", fix=fix)
         return rows
 
 
 def _static_embedding() -> Any:
     try:
         from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    except ImportError:  # where it was before version 6
+    except ImportError:  # before version 6
         from sentence_transformers.models import StaticEmbedding
     return StaticEmbedding
 
 
 def _wordllama() -> tuple[Float32Array, Any, str]:
-    """Vectors, tokenizer, and a version, read from the package's own files: what they say counts, not its number.
+    """Return vectors, tokenizer and a version, read from the files of the package. The version is a hash of them.
 
-    Its `load()` would do, given the package's folder for its cache; but importing it sets up logging for the whole
-    process and loads an HTTP client, neither of which a library should do to its user.
+    The package isn't imported, because that configures logging for the whole process and loads an HTTP client.
     """
     spec = importlib.util.find_spec("wordllama")
     if spec is None or spec.origin is None:
@@ -221,7 +218,7 @@ def _hashed(feature: str) -> int:
 
 
 def _unit(rows: Float32Array) -> Float32Array:
-    """Rows of length 1; one without any direction (a text without a token) points along the first axis."""
+    """Scale rows to unit length. A zero row (a text without tokens) points along the first axis."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     rows[lengths[:, 0] == 0.0, 0] = 1.0
     lengths[lengths == 0.0] = 1.0
@@ -230,5 +227,5 @@ def _unit(rows: Float32Array) -> Float32Array:
 
 def _dimensions(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise BadInputError(f'"{text}" is no number of dimensions', fix='write "hash:256"')
+        raise BadInputError(f'invalid number of dimensions "{text}"', fix='use "hash:256"')
     return int(text)

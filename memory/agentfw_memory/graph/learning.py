@@ -1,13 +1,12 @@
-"""Learning from trajectories: what a good one taught becomes skills, and what was used is counted.
+"""Learns from trajectories: extracts skills from good ones, and counts the uses of skills in all of them.
 
-The one rule: a trajectory counts once. Its id is looked up and its consequences are written in one transaction,
-together with a look at what others have written until then, so that two processes that learn at once make no two of
-anything.
+A trajectory counts once. Its id is looked up and its effects are written in one transaction, after taking over what
+others have written so far, so two processes that learn at once create no duplicates.
 
-A trajectory of at least `learn_from` is consolidated: an extractor drafts skills from it; a draft that is nearly a
-skill of that user becomes that skill, the others are new. Skills that were used together in such trajectories often
-enough complement each other; a new skill conflicts with those of its scenarios that it contradicts. Every trajectory,
-good or not, counts towards the utility of the skills that it used.
+A trajectory with a reward of at least `learn_from` is worth learning from. An extractor drafts skills from it. A draft
+that is nearly the same as one of the user's skills is merged into it, and the others are added. Skills that occur
+together in enough such trajectories complement each other. A new skill conflicts with skills of its scenarios that it
+contradicts. Every trajectory counts towards the utility of the skills it used.
 """
 
 from __future__ import annotations
@@ -20,40 +19,41 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.errors import BadInputError
-
-from .checks import name_of, names_of, number, text_of
-from .contradiction import contradict
-from .evolution import Extractor, SkillDraft, Step, Trajectory, trim
-from .keeping import Keeper
-from .recall import Recaller
-from .records import Learned, NewSkill
-from .settings import GraphSettings
-from .store import Change, EdgeRow, Float32Array, Store, TrajectoryRow, number_of
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.contradiction import contradict
+from agentfw_memory.graph.editing import Editor
+from agentfw_memory.graph.extraction import Extractor, SkillDraft, Step, Trajectory
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.pruning import prune
+from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.records import Learned, NewSkill, skill_number
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, Store, TrajectoryRow
+from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
 
 __all__ = ["Learner", "as_trajectory"]
 
 COMPARED = 50
-"""A new skill is compared with so many others of its scenario: those most like it, which speak of the same thing."""
+"""Maximum number of skills that a new skill is checked against: the most similar ones of its scenarios."""
 
 
 class Learner:
     """Learns for one tenant."""
 
     def __init__(
-        self, store: Store, recaller: Recaller, keeper: Keeper, settings: GraphSettings, extractor: Extractor
+        self, store: Store, recaller: Recaller, editor: Editor, settings: GraphSettings, extractor: Extractor
     ) -> None:
-        self._store, self._recaller, self._keeper = store, recaller, keeper
+        self._store, self._recaller, self._editor = store, recaller, editor
         self._settings, self._extractor = settings, extractor
 
     def learn(self, given: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         trajectory = self._checked(as_trajectory(given))
-        worth = number("reward", reward)
+        worth = check_number("reward", reward)
         if not self._settings.evolve:
             return Learned(trajectory.id)
         if self._store.find("trajectory", trajectory.id) is not None:
             return Learned(trajectory.id, known_already=True)
         drafts = self._drafts(trajectory) if worth >= self._settings.learn_from else []
-        self._recaller.catch_up()  # what takes long is done before anybody has to wait for it
+        self._recaller.catch_up()  # the slow part, before the write lock is taken
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
         with self._store.writing() as change:
             if self._store.find("trajectory", trajectory.id) is not None:
@@ -61,7 +61,7 @@ class Learner:
             self._recaller.catch_up(change.number - 1)
             return self._write(change, trajectory, worth, drafts, vectors)
 
-    # Within
+    # Helpers
 
     def _write(
         self, change: Change, trajectory: Trajectory, reward: float, drafts: list[NewSkill], vectors: Float32Array
@@ -88,7 +88,7 @@ class Learner:
             complements = self._complement(change, touched)
             if settings.find_conflicts:
                 conflicts = self._contradict(change, user, fresh, list(scenarios.values()))
-            retired = self._hold_cap(change, user, keep=set(touched))
+            retired = self._enforce_maximum(change, user, keep=set(touched))
         return Learned(
             trajectory.id,
             added=_ids(added),
@@ -99,63 +99,63 @@ class Learner:
         )
 
     def _checked(self, trajectory: Trajectory) -> Trajectory:
-        name_of("trajectory", trajectory.id)
-        name_of("user", trajectory.user)
+        check_name("trajectory", trajectory.id)
+        check_name("user", trajectory.user)
         for what, text in (("query", trajectory.query), ("outcome", trajectory.outcome)):
             if text:
-                text_of(what, text, self._settings.longest_text)
-        names_of("skill", trajectory.skills)
-        return replace(trajectory, scenarios=names_of("scenario", trajectory.scenarios))
+                check_text(what, text, self._settings.longest_text)
+        check_names("skill", trajectory.skills)
+        return replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
 
     def _drafts(self, trajectory: Trajectory) -> list[NewSkill]:
-        """What the extractor found, checked like any other skill: it may be anybody's, or a model's."""
+        """Return the extractor's drafts, checked like any input, because the extractor may be a model."""
         longest = self._settings.longest_text
         drafts: Sequence[SkillDraft] = self._extractor(trajectory, self._settings.new_skills)
         return [
             NewSkill(
                 trajectory.user,
-                text_of("drafted skill", draft.text, longest),
-                names_of("tool", draft.tools),
-                names_of("scenario", draft.scenarios),
+                check_text("drafted skill", draft.text, longest),
+                check_names("tool", draft.tools),
+                check_names("scenario", draft.scenarios),
             )
             for draft in drafts[: self._settings.new_skills]
         ]
 
     def _used(self, trajectory: Trajectory, user: int) -> list[int]:
-        """The skills that were used, as far as they are still there and the user may see them."""
-        numbers = [found for found in map(number_of, trajectory.skills) if found is not None]
+        """Return the used skills that still exist and that the user may see."""
+        numbers = [found for found in map(skill_number, trajectory.skills) if found is not None]
         seen = self._store.skills(numbers, user)
         return [one for one in dict.fromkeys(numbers) if one in seen]
 
     def _place(
         self, change: Change, user: int, drafts: list[NewSkill], vectors: Float32Array
     ) -> tuple[dict[int, Float32Array], list[int]]:
-        """Write the drafts: the skills that are new, with their vectors, and those that were nearly there already."""
-        view, keeper = self._recaller.view, self._keeper
-        members = np.fromiter(sorted(view.members.get(user, ())), np.int64)
+        """Write the drafts. Return the added skills with their vectors, and the skills that drafts were merged into."""
+        cache, editor = self._recaller.cache, self._editor
+        members = np.fromiter(sorted(cache.owned.get(user, ())), np.int64)
         added: dict[int, Float32Array] = {}
         merged: list[int] = []
         for draft, vector in zip(drafts, vectors, strict=True):
-            likely, likeness = view.shelves.among(vector, 1, members) if len(members) else (members, np.zeros(0))
+            likely, similarity = cache.index.among(vector, 1, members) if len(members) else (members, np.zeros(0))
             among = np.array([vector @ row for row in added.values()])
-            if len(likely) and likeness[0] > self._settings.merge_above:
-                stands = int(likely[0])
+            if len(likely) and similarity[0] > self._settings.merge_above:
+                existing = int(likely[0])
             elif len(among) and among.max() > self._settings.merge_above:
-                stands = list(added)[int(among.argmax())]
+                existing = list(added)[int(among.argmax())]
             else:
-                skill = number_of(keeper.write(change, [draft], vector[np.newaxis])[0].id) or 0
-                if skill in view.members.get(user, ()) or skill in added:
-                    stands = skill
+                skill = skill_number(editor.write(change, [draft], vector[np.newaxis])[0].id) or 0
+                if skill in cache.owned.get(user, ()) or skill in added:
+                    existing = skill
                 else:
                     added[skill] = vector
                     continue
-            self._broaden(change, stands, draft)
-            if stands not in added:
-                merged.append(stands)
+            self._broaden(change, existing, draft)
+            if existing not in added:
+                merged.append(existing)
         return added, list(dict.fromkeys(merged))
 
     def _broaden(self, change: Change, skill: int, draft: NewSkill) -> None:
-        """Let a skill that stands for a draft have its tools and scenarios too."""
+        """Add a draft's tools and scenarios to the skill it was merged into."""
         tools = self._store.nodes(change, "tool", draft.tools).values()
         scenarios = self._store.nodes(change, "scenario", draft.scenarios).values()
         edges = [EdgeRow("REQUIRES", skill, tool) for tool in tools]
@@ -173,22 +173,22 @@ class Learner:
     def _contradict(
         self, change: Change, user: int, added: Mapping[int, Float32Array], scenarios: list[int]
     ) -> list[tuple[int, int]]:
-        """Compare new skills with those of the same scenarios, and with each other."""
-        store, view = self._store, self._recaller.view
+        """Check new skills against those of the same scenarios, and against each other."""
+        store, cache = self._store, self._recaller.cache
         others = {skill for scenario in scenarios for skill in store.skills_of(scenario)} - set(added)
-        known = np.array(sorted(skill for skill in others if skill < len(view.live) and view.live[skill]), np.int64)
-        known = known[view.seen_by(user, known)]
+        known = np.array(sorted(skill for skill in others if skill < len(cache.live) and cache.live[skill]), np.int64)
+        known = known[cache.visible_to(user, known)]
         texts = store.texts(list(added))
         pairs = [pair for pair in itertools.combinations(added, 2) if contradict(texts[pair[0]], texts[pair[1]])]
         for skill, vector in added.items():
             if len(known):
-                near, _ = view.shelves.among(vector, COMPARED, known)
+                near, _ = cache.index.among(vector, COMPARED, known)
                 against = store.texts(near.tolist())
                 pairs += [(other, skill) for other, text in against.items() if contradict(texts[skill], text)]
         return self._relate(change, "CONFLICTS", pairs)
 
     def _relate(self, change: Change, kind: str, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Draw these edges; those that are new."""
+        """Add edges and return the pairs that are new."""
         new = []
         for one, other in sorted((min(pair), max(pair)) for pair in pairs):
             edge = EdgeRow("COMPLEMENTS" if kind == "COMPLEMENTS" else "CONFLICTS", one, other)
@@ -197,29 +197,29 @@ class Learner:
                 self._store.touch(change, (one, other))
         return new
 
-    def _hold_cap(self, change: Change, user: int, keep: set[int]) -> list[int]:
-        """Merge and retire until the user has no more than the cap; what this trajectory used stays."""
-        view = self._recaller.view
-        old = np.array(sorted(view.members.get(user, set()) - keep), np.int64)
-        mine = len(view.members.get(user, set()) | (keep & self._owned(user, keep)))
+    def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:
+        """Merge and retire skills until the user has no more than the maximum. Skills of this trajectory stay."""
+        cache = self._recaller.cache
+        old = np.array(sorted(cache.owned.get(user, set()) - keep), np.int64)
+        mine = len(cache.owned.get(user, set()) | (keep & self._owned(user, keep)))
         over = mine - self._settings.skills_per_owner
         if over <= 0 or not len(old):
             return []
-        cut = trim(
-            view.vectors(old),
-            (view.rewards[old] / np.maximum(view.uses[old], 1)).tolist(),
-            view.uses[old].tolist(),
-            cap=max(0, len(old) - over),
+        cut = prune(
+            cache.vectors(old),
+            (cache.rewards[old] / np.maximum(cache.uses[old], 1)).tolist(),
+            cache.uses[old].tolist(),
+            maximum=max(0, len(old) - over),
             merge_above=self._settings.merge_above,
         )
         for stays, goes in cut.merged:
-            self._keeper.merge(change, int(old[stays]), int(old[goes]))
+            self._editor.merge(change, int(old[stays]), int(old[goes]))
         retired = [int(old[place]) for place in cut.retired]
         self._store.end_skills(change, retired)
         return sorted([*(int(old[goes]) for _, goes in cut.merged), *retired])
 
     def _owned(self, user: int, skills: set[int]) -> set[int]:
-        """Which of these are the user's."""
+        """Return which of these skills belong to the user."""
         return {
             edge.target
             for skill in skills
@@ -229,7 +229,7 @@ class Learner:
 
 
 def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
-    """A trajectory, also from plain values such as JSON has.
+    """Return a trajectory from one, or from a mapping such as JSON gives.
 
     >>> as_trajectory({"id": "t1", "user": "ana", "query": "hello", "steps": [{"action": "greet"}]}).steps[0].action
     'greet'
@@ -240,13 +240,13 @@ def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
         values: dict[str, Any] = {"steps": (), "scenarios": (), "skills": (), **given}
         values["steps"] = tuple(Step(**step) for step in values["steps"])
         for name in ("scenarios", "skills"):
-            # A text stays one, so that the check can say that it isn't a list.
+            # A string stays a string, so that the check can reject it.
             values[name] = values[name] if isinstance(values[name], str) else tuple(values[name])
         return Trajectory(**values)
     except (TypeError, ValueError) as error:
         known = ", ".join(field.name for field in fields(Trajectory))
         raise BadInputError(
-            f"this is no trajectory: {error}", fix=f"it has {known}; a step has action, tool, worked"
+            f"not a trajectory: {error}", fix=f"pass {known}; a step has action, tool and worked"
         ) from None
 
 

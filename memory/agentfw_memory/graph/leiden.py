@@ -1,16 +1,17 @@
-"""Splitting a weighted graph into communities: igraph's Leiden, leidenalg where some labels are fixed, or Louvain.
-
-The one rule: the same graph and the same seed give the same labels, whatever else the process has drawn before.
+"""Splits a weighted graph into communities, with Leiden or Louvain.
 
     >>> triangles = Network(6, [0, 1, 2, 3, 4, 5, 0], [1, 2, 0, 4, 5, 3, 3], [1.0] * 7)
     >>> [labels] = split(triangles, [1.0], [7])
     >>> len(set(labels[:3].tolist())), len(set(labels.tolist()))
     (1, 2)
 
-`split` divides the whole graph. `split_around` moves only some of the nodes and leaves the labels of the others fixed;
-since a fixed community is then one node of its own, its cost grows with what moves and not with the graph.
+`split` divides the whole graph, with igraph's Leiden. `split_around` moves only some of the nodes and keeps the labels
+of the others, with leidenalg. There a fixed community is a single node, so the cost grows with the number of moving
+nodes and not with the graph.
 
-Both of Leiden's libraries are GPL and belong to the extra `memory`; networkx has Louvain and is there as well.
+The same graph and seed give the same labels, whatever else the process has drawn at random.
+
+igraph and leidenalg are GPL and belong to the extra `memory`. Without them, networkx's Louvain is used.
 """
 
 from __future__ import annotations
@@ -23,27 +24,28 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentfw_memory.errors import MissingExtraError
+from agentfw_memory.graph.arrays import Floats, Integers
 
 __all__ = ["Method", "Network", "installed_method", "split", "split_around"]
 
 Method = Literal["leiden", "louvain"]
-"""`leiden` is Leiden where its libraries are installed, and Louvain otherwise."""
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+"""`leiden` falls back to Louvain if its libraries aren't installed."""
+
 
 ITERATIONS = 2
-"""How often Leiden goes over the whole graph. More gains little: a third changes modularity in the fourth digit."""
+"""Passes of Leiden over the whole graph. A third one changes modularity only in the fourth digit."""
 
 _igraph_generator = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """An undirected weighted graph over the nodes 0 to count - 1. Parallel edges add up; a loop counts twice for its
-    node's strength, as everywhere in the literature."""
+    """An undirected weighted graph over the nodes 0 to count - 1.
+
+    Parallel edges add up. A loop counts twice towards its node's strength, as is usual in the literature.
+    """
 
     count: int
     sources: Sequence[int] | Integers
@@ -52,7 +54,7 @@ class Network:
 
 
 def installed_method(method: Method) -> Method:
-    """What splits here when this method is asked for."""
+    """Return the method that is used when this one is asked for."""
     if method == "leiden" and _installed("igraph") and _installed("leidenalg"):
         return "leiden"
     if not _installed("networkx"):
@@ -63,7 +65,7 @@ def installed_method(method: Method) -> Method:
 def split(
     network: Network, resolutions: Sequence[float], seeds: Sequence[int], *, method: Method = "leiden"
 ) -> list[Integers]:
-    """For each resolution a label for each node, 0 upward, that makes modularity large."""
+    """Return labels of all nodes, from 0, for each resolution."""
     if not len(network.sources):
         return [np.arange(network.count, dtype=np.int64) for _ in resolutions]
     if installed_method(method) == "louvain":
@@ -77,11 +79,12 @@ def split(
 
 
 def split_around(network: Network, free: int, *, resolution: float, seed: int, method: Method = "leiden") -> Integers:
-    """Labels for a network in which only the first `free` nodes move; each of the others, the holders, has a label of
-    its own, and a free node with a holder's label has joined it.
+    """Return labels for a network in which only the first `free` nodes move.
 
-    Leiden splits the free nodes alone, with the strengths that they have in the whole network, so that what it gains is
-    what the whole gains; then each may still move over to a holder.
+    Each of the other nodes, the holders, keeps a label of its own. A free node with a holder's label has joined it.
+
+    Leiden splits the free nodes alone, but with their strengths in the whole network, so its gains are those of the
+    whole network. Afterwards each free node may still join a holder.
     """
     if not free or not len(network.sources):
         return np.arange(network.count, dtype=np.int64)
@@ -116,7 +119,7 @@ def split_around(network: Network, free: int, *, resolution: float, seed: int, m
 def _leiden(graph: Any, seed: int, objective: str, **settings: Any) -> Integers:
     import igraph
 
-    # igraph has one generator for the whole process, which others may use too: it is borrowed and given back.
+    # igraph has one random generator for the whole process, so it is replaced here and then restored.
     with _igraph_generator:
         igraph.set_random_number_generator(random.Random(seed))
         try:
@@ -129,7 +132,7 @@ def _leiden(graph: Any, seed: int, objective: str, **settings: Any) -> Integers:
 def _igraph(network: Network) -> Any:
     import igraph
 
-    # A list of pairs is what igraph reads fastest, before arrays.
+    # igraph reads a list of pairs faster than arrays.
     edges = list(zip(_plain(network.sources), _plain(network.targets), strict=True))
     return igraph.Graph(network.count, edges=edges)
 
@@ -140,7 +143,7 @@ def _networkx(network: Network) -> Any:
     graph: Any = networkx.Graph()
     graph.add_nodes_from(range(network.count))
     for source, target, weight in zip(*map(_plain, (network.sources, network.targets, network.weights)), strict=True):
-        # networkx keeps one edge a pair; ours may come in several parts.
+        # networkx keeps one edge per pair, while ours may be given in several parts.
         before = graph.get_edge_data(source, target, {"weight": 0.0})["weight"]
         graph.add_edge(source, target, weight=before + weight)
     return graph
@@ -157,10 +160,13 @@ def _louvain(graph: Any, resolution: float, seed: int) -> Integers:
 
 
 def _louvain_around(network: Network, free: int, resolution: float, seed: int) -> Integers:
-    """Louvain can't hold a node. So it splits all of it, and where it put several holders together, the free nodes with
-    them go to the one that they are bound to most."""
+    """Do what `split_around` does with Louvain, which can't fix nodes.
+
+    It splits the whole network. Where it puts several holders together, the free nodes with them join the holder that
+    they are connected to most.
+    """
     found = _louvain(_networkx(network), resolution, seed)
-    # The labels from `count` on are those of groups; a holder's is its own place.
+    # Labels from `count` on are those of groups. The label of a holder is its own place.
     answer = np.concatenate([found[:free] + network.count, np.arange(free, network.count)])
     bonds: dict[int, dict[int, float]] = {}
     ends = (_plain(network.sources), _plain(network.targets))

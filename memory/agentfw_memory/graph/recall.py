@@ -1,7 +1,7 @@
-"""Recalling: what a process holds in memory for it, brought up to date, and the skills with the reasons they came.
+"""Recall: brings the in-memory copy up to date and returns skills with the reasons for them.
 
-The one rule: before anything is recalled, the store is asked whether anything has changed. What comes back is the graph
-as it was at that moment, and each skill is looked at once more: whether this reader may see it.
+Before each recall the store is asked whether anything has changed, so the answer is the graph as of that moment. Each
+returned skill is checked once more for whether this user may see it.
 """
 
 from __future__ import annotations
@@ -9,125 +9,123 @@ from __future__ import annotations
 import contextlib
 
 from agentfw_memory.errors import StoreRefusedError
-
-from .checks import rows_of
-from .embedders import Embedder
-from .index import ListIndex, faiss_installed
-from .index_file import load_index, save_index
-from .membership import Membership
-from .ranking import Likeness, Ranked, VectorLikeness, WordLikeness, rank
-from .records import Hit, Skill, Why
-from .settings import GraphSettings
-from .shelves import SHELVES
-from .store import EmbedderRecord, Float32Array, Store
-from .view import View
-from .words import Words
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.bm25 import BM25Index
+from agentfw_memory.graph.community_membership import Membership
+from agentfw_memory.graph.embedders import Embedder
+from agentfw_memory.graph.graph_cache import GraphCache
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.ranking import Ranked, Similarity, VectorSimilarity, WordSimilarity, rank
+from agentfw_memory.graph.records import Hit, Skill, Why
+from agentfw_memory.graph.skill_index import PARTS
+from agentfw_memory.graph.stores.interface import EmbedderRecord, Store
+from agentfw_memory.graph.validation import check_vectors
+from agentfw_memory.graph.vector_index import ListIndex, faiss_installed
+from agentfw_memory.graph.vector_index_file import load_index, save_index
 
 __all__ = ["Recaller", "record_of"]
 
-TRIES = 3
-SEEN = 50_000
-"""So many skills that were recalled are kept as they are, until they change."""
-RESAVED = 0.05
-"""An index that has grown by this share is saved again."""
+ATTEMPTS = 3
+MAXIMUM_CACHED_SKILLS = 50_000
+RESAVE_GROWTH = 0.05
+"""Share by which an index must have grown to be saved again."""
 NOBODY = 0
-"""A user who has nothing yet; no node has this number."""
+"""The number of a user who isn't in the store yet. No node has it."""
 
 
 class Recaller:
-    """What one process knows of one tenant. For one thread at a time."""
+    """What one process holds of one tenant. Not thread-safe."""
 
-    view: View
+    cache: GraphCache
     membership: Membership | None
-    _words: Words[int] | None
-    _seen: dict[int, Skill]
+    _words: BM25Index[int] | None
+    _skill_cache: dict[int, Skill]
 
     def __init__(self, store: Store, embedder: Embedder, settings: GraphSettings) -> None:
         self._store, self._embedder, self._settings = store, embedder, settings
         self._maker = record_of(embedder)
         self._saved_sizes: dict[str, int] = {}
-        self._start()
+        self._reset()
 
     def embed(self, texts: list[str]) -> Float32Array:
-        return rows_of(self._embedder.embed(texts), texts, self._embedder.dimensions)
+        return check_vectors(self._embedder.embed(texts), texts, self._embedder.dimensions)
 
     def check_embedder(self) -> None:
-        """An error where another process has embedded everything anew with something else."""
-        kept = self._store.embedder()
-        if kept != self._maker:
-            raise _refusal(self._store.tenant, kept, self._maker)
+        """Raise StoreRefusedError if another process has re-embedded the tenant."""
+        present = self._store.embedder()
+        if present != self._maker:
+            raise _wrong_embedder(self._store.tenant, present, self._maker)
 
     def catch_up(self, upto: int | None = None) -> None:
-        """Bring what is in memory to the present, or to the change `upto`."""
+        """Take over all changes of the store, or those up to the change `upto`."""
         counter = self._store.counter() if upto is None else upto
-        if counter == self.view.counter:
+        if counter == self.cache.counter:
             return
         self.check_embedder()
-        if not self.view.counter:
-            self._begin()
+        if not self.cache.counter:
+            self._load_indexes()
         try:
-            self._take(self.view.catch_up(counter))
+            self._update(self.cache.catch_up(counter))
         except BaseException:
-            # What was taken in half can't be trusted; the next who asks loads it anew.
-            self._start()
+            # A half-updated cache can't be trusted. The next call loads it again.
+            self._reset()
             raise
 
     def recall(self, query: str, user: str, k: int) -> list[Hit]:
-        """The k skills that fit best."""
+        """Return the k best skills."""
         self.catch_up()
         reader = self._store.find("user", user)
-        likeness = self._likeness(query, reader)
-        for _ in range(TRIES):
-            ranked = rank(self.view, self.membership, likeness, self._settings, user=reader, k=k)
+        similarity = self._similarity(query, reader)
+        for _ in range(ATTEMPTS):
+            ranked = rank(self.cache, self.membership, similarity, self._settings, user=reader, k=k)
             skills = self._skills([one.number for one in ranked], user, reader)
             if len(skills) == len(ranked):
                 break
-            # Another process has just taken one of them away, or made it private.
+            # Another process has just removed one of them or made it private.
             self.catch_up()
         return [_hit(one, skills) for one in ranked if one.number in skills]
 
     def save(self) -> None:
-        """Keep the communities and a large index for the next process."""
+        """Save the communities and large indexes for the next process."""
         self.catch_up()
         if self.membership is not None:
             self.membership.save()
-        for shelf, index in self.view.shelves.indexes.items():
-            # What was saved a while ago is good too: the next process takes what came after.
-            grown = abs(len(index) - self._saved_sizes.get(shelf, 0)) > RESAVED * len(index)
-            if isinstance(index, ListIndex) and grown and save_index(index, shelf, self.view.counter, self._store):
-                self._saved_sizes[shelf] = len(index)
+        for part, index in self.cache.index.parts.items():
+            # An index saved a while ago is good enough: the next process adds what came later.
+            grown = abs(len(index) - self._saved_sizes.get(part, 0)) > RESAVE_GROWTH * len(index)
+            if isinstance(index, ListIndex) and grown and save_index(index, part, self.cache.counter, self._store):
+                self._saved_sizes[part] = len(index)
 
     def prepare(self) -> None:
-        """Everything that may take long: loading, and a full pass over the communities."""
+        """Do what may take long: load everything and run a full pass over the communities."""
         self.catch_up()
         if self.membership is not None:
             self.membership.split_all()
         self.save()
 
     def drop_communities(self) -> None:
-        """Somebody was forgotten: count the communities anew, without them."""
+        """Compute the communities again, because a user was forgotten."""
         self.membership = None
         self.catch_up()
 
     def close(self) -> None:
-        """Save, if anything was ever recalled, and unless others have gone over to another embedder."""
-        if self.view.counter:
+        """Save, if anything was loaded and no other process has changed the embedder."""
+        if self.cache.counter:
             with contextlib.suppress(StoreRefusedError):
                 self.save()
 
-    # Within
+    # Helpers
 
-    def _start(self) -> None:
-        """Know nothing yet."""
-        self.view = View(self._store, self._settings, self._embedder.dimensions)
+    def _reset(self) -> None:
+        self.cache = GraphCache(self._store, self._settings, self._embedder.dimensions)
         self.membership = None
-        self._words = Words() if self._settings.query_similarity == "words" else None
-        self._seen = {}
+        self._words = BM25Index() if self._settings.query_similarity == "words" else None
+        self._skill_cache = {}
 
-    def _take(self, touched: list[int]) -> None:
-        """Bring to the present what follows from the view, of which these skills are new, changed or gone."""
-        for number in touched if self._seen else ():
-            self._seen.pop(number, None)
+    def _update(self, touched: list[int]) -> None:
+        """Update what depends on skills that are new, changed or gone."""
+        for number in touched if self._skill_cache else ():
+            self._skill_cache.pop(number, None)
         if self._words is not None:
             texts = self._store.texts(touched)
             for number in touched:
@@ -137,51 +135,51 @@ class Recaller:
                     self._words.remove(number)
         if self._settings.community_weight:
             self.membership = self.membership or Membership(self._store, self._settings)
-            live = self.view.live
+            live = self.cache.live
             self.membership.catch_up(one for one in touched if one >= len(live) or not live[one])
 
-    def _begin(self) -> None:
-        for shelf in SHELVES if faiss_installed() else ():
-            found = load_index(self._store, shelf, dimensions=self._embedder.dimensions, probed=self._settings.probed)
+    def _load_indexes(self) -> None:
+        for part in PARTS if faiss_installed() else ():
+            found = load_index(self._store, part, dimensions=self._embedder.dimensions, probed=self._settings.probed)
             if found is not None:
-                self.view.begin_with(shelf, *found)
-                self._saved_sizes[shelf] = len(found[0])
+                self.cache.start_with(part, *found)
+                self._saved_sizes[part] = len(found[0])
 
     def _skills(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
-        """These skills, as far as they are there for this reader."""
-        missing = [number for number in numbers if number not in self._seen]
+        """Return those of these skills that exist and that this user may see."""
+        missing = [number for number in numbers if number not in self._skill_cache]
         if missing:
-            if len(self._seen) > SEEN:
-                self._seen.clear()
+            if len(self._skill_cache) > MAXIMUM_CACHED_SKILLS:
+                self._skill_cache.clear()
                 missing = numbers
-            self._seen.update(self._store.skills(missing, NOBODY if reader is None else reader))
-        found = {number: self._seen[number] for number in numbers if number in self._seen}
+            self._skill_cache.update(self._store.skills(missing, NOBODY if reader is None else reader))
+        found = {number: self._skill_cache[number] for number in numbers if number in self._skill_cache}
         return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
 
-    def _likeness(self, query: str, reader: int | None) -> Likeness:
+    def _similarity(self, query: str, reader: int | None) -> Similarity:
         if self._words is not None:
-            return WordLikeness(self._words, query, self.view, reader)
-        return VectorLikeness(self.view, self.embed([query])[0], reader)
+            return WordSimilarity(self._words, query, self.cache, reader)
+        return VectorSimilarity(self.cache, self.embed([query])[0], reader)
 
 
 def record_of(embedder: Embedder) -> EmbedderRecord:
     return EmbedderRecord(embedder.name, embedder.version, int(embedder.dimensions))
 
 
-def _refusal(tenant: str, kept: EmbedderRecord | None, given: EmbedderRecord) -> StoreRefusedError:
+def _wrong_embedder(tenant: str, present: EmbedderRecord | None, given: EmbedderRecord) -> StoreRefusedError:
     def shown(one: EmbedderRecord | None) -> str:
         return f"{one.name} (version {one.version or 'unknown'}, {one.dimensions} dimensions)" if one else "nobody"
 
     return StoreRefusedError(
-        f'the vectors of tenant "{tenant}" were made by {shown(kept)}, not by {shown(given)}',
-        fix="open it with that embedder, or make them anew: SkillGraph.reembed(path, tenant=..., embedder=...)",
+        f'the vectors of tenant "{tenant}" were made by {shown(present)}, not by {shown(given)}',
+        fix="open it with that embedder, or re-embed it: SkillGraph.reembed(path, tenant=..., embedder=...)",
     )
 
 
 def _hit(one: Ranked, skills: dict[int, Skill]) -> Hit:
     if one.found_by is None:
-        path = "like the query"
+        path = "similar to the query"
     else:
         skill = skills[one.number]
-        path = f"also {skill.owner}'s, as is s{one.found_by}, which is like the query"
+        path = f"same owner ({skill.owner}) as s{one.found_by}, which is similar to the query"
     return Hit(one.score, skills[one.number], Why(*one.terms, path))

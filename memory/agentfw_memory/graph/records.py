@@ -1,7 +1,7 @@
-"""What a skill graph holds and tells, as plain values.
+"""The plain values that a skill graph takes and returns.
 
-The one rule: times are seconds since 1970 (UTC). `valid_from` and `valid_to` say when something was so, `recorded_at`
-when the graph was told; `valid_to` is None while it is still so.
+Times are seconds since 1970 (UTC). `valid_from` and `valid_to` say when something held, and `recorded_at` when the
+graph was told. `valid_to` is None as long as it holds.
 
     >>> Skill("s1", "ana", "Offer the earliest slot first", tools=("calendar",)).utility
     0.0
@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-from .settings import Visibility
 
 __all__ = [
     "EDGE_ENDS",
@@ -28,9 +26,13 @@ __all__ = [
     "SkillHistory",
     "SkillVersion",
     "Stats",
+    "Visibility",
     "Why",
+    "skill_number",
 ]
 
+Visibility = Literal["private", "shared"]
+"""Who may see a skill: only its owner, or every user of the tenant."""
 NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory"]
 EdgeKind = Literal["OWNS", "REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS", "EXECUTED"]
 
@@ -43,12 +45,12 @@ EDGE_ENDS: Mapping[EdgeKind, tuple[NodeKind, NodeKind]] = {
     "CONFLICTS": ("skill", "skill"),
     "EXECUTED": ("trajectory", "skill"),
 }
-"""From what kind of node to what kind of node an edge goes. COMPLEMENTS and CONFLICTS hold both ways."""
+"""The kinds of node that an edge starts and ends at. COMPLEMENTS and CONFLICTS apply in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSkill:
-    """A skill to be added."""
+    """A skill to add."""
 
     owner: str
     text: str
@@ -56,7 +58,7 @@ class NewSkill:
     scenarios: tuple[str, ...] = ()
     visibility: Visibility = "private"
     valid_from: float | None = None
-    """When it began to be so; None is now."""
+    """Since when the skill holds. Default: now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +72,16 @@ class Skill:
     scenarios: tuple[str, ...] = ()
     visibility: Visibility = "private"
     uses: int = 0
-    """In how many trajectories it was used."""
+    """Number of trajectories that used it."""
     utility: float = 0.0
-    """The mean reward of these trajectories; 0 without any."""
+    """Mean reward of these trajectories, or 0 without any."""
     valid_from: float = 0.0
     recorded_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SkillVersion:
-    """What a skill said from one moment to another."""
+    """What a skill said during one period."""
 
     text: str
     visibility: Visibility
@@ -90,7 +92,7 @@ class SkillVersion:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A typed edge; its ends are named like `user:ana`, `skill:s1`, `tool:calendar`."""
+    """A typed edge. Its ends are named like `user:ana`, `skill:s1` or `tool:calendar`."""
 
     kind: EdgeKind
     source: str
@@ -103,7 +105,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class SkillHistory:
-    """All that was ever recorded of a skill, the earliest first."""
+    """Every version and edge of a skill, oldest first."""
 
     versions: tuple[SkillVersion, ...]
     edges: tuple[Edge, ...]
@@ -111,7 +113,7 @@ class SkillHistory:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The terms of a score before they are weighted, and the path that found the skill."""
+    """The unweighted terms of a score, and how the skill was found."""
 
     query: float
     user: float
@@ -128,7 +130,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A recalled skill, its score, and why it has it."""
+    """A recalled skill with its score and the reasons for it."""
 
     score: float
     skill: Skill
@@ -137,14 +139,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What came of a trajectory."""
+    """What `learn` did with a trajectory."""
 
     trajectory: str
     known_already: bool = False
-    """It had been learned before; nothing was changed."""
+    """Whether it had been learned before. Then nothing was changed."""
     added: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
-    """Skills that were there already and stand for what was learned."""
+    """Existing skills that already said what was learned."""
     retired: tuple[str, ...] = ()
     complements: tuple[tuple[str, str], ...] = ()
     conflicts: tuple[tuple[str, str], ...] = ()
@@ -152,25 +154,25 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What `forget` took out."""
+    """What `forget` deleted."""
 
     user: str
     skills: int = 0
     versions: int = 0
-    """Of these skills, the present ones included."""
+    """Versions of these skills, current ones included."""
     vectors: int = 0
     edges: int = 0
     trajectories: int = 0
     nodes: int = 0
-    """The user, and tools and scenarios that nobody else has."""
+    """The user, and tools and scenarios that nobody else uses."""
     communities: int = 0
-    """Stored passes over the communities; they are made anew, without this person."""
+    """Saved states of the communities. They are computed again without this user."""
     index_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How much a tenant has, and how it was embedded."""
+    """Counts of a tenant, and the embedder of its vectors."""
 
     tenant: str
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -178,8 +180,19 @@ class Stats:
     shared: int = 0
     past_versions: int = 0
     communities: tuple[int, ...] = ()
-    """How many on each level, from the widest; empty before the first pass."""
+    """Number of communities per level, from the coarsest. Empty before the first pass."""
     embedder: str = ""
     embedder_version: str = ""
     dimensions: int = 0
     bytes_on_disk: int = 0
+
+
+def skill_number(skill: str) -> int | None:
+    """Return the number in a skill's id, or None if it isn't an id.
+
+    >>> skill_number("s17"), skill_number("17"), skill_number("s01")
+    (17, None, None)
+    """
+    digits = skill[1:]
+    plain = skill[:1] == "s" and digits.isascii() and digits.isdigit() and len(digits) < 19
+    return int(digits) if plain and str(int(digits)) == digits else None

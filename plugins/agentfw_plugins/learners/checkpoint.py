@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "fingerprint",
     "load_optimizer",
+    "place_optimizer",
     "require_base",
     "require_new",
     "save_optimizer",
@@ -123,9 +124,17 @@ def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path, plain: Mappin
     for name, value in (load_file(folder / "optimizer.safetensors") | dict(plain)).items():
         index, _, key = name.partition(".")
         parameter = parameters[int(index)]
-        # AdamW counts its steps on the processor, wherever the parameter is.
-        moved = value if key == "step" else value.to(parameter.device)
-        optimizer.state[parameter][key] = moved
+        optimizer.state[parameter][key] = value
+    place_optimizer(optimizer)
+
+
+def place_optimizer(optimizer: torch.optim.Optimizer) -> None:
+    """Move the tensors of an optimizer's state to where their parameters are."""
+    for parameter in _parameters(optimizer):
+        for key, value in optimizer.state[parameter].items():
+            # AdamW counts its steps on the CPU, wherever the parameter is.
+            if key != "step" and hasattr(value, "detach"):
+                optimizer.state[parameter][key] = value.to(parameter.device)
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:

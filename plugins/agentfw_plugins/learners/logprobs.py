@@ -1,13 +1,13 @@
-"""Logprobs of given tokens from hidden states, without ever holding all logits.
+"""Logprobs of given tokens from hidden states, without holding all logits at once.
 
-The one rule: logits exist for a few rows at a time, in fp32, and are gone before the next few. What of them is needed
-backwards is no larger than the hidden states:
+Logits exist for a few rows at a time, in fp32. What the backward pass needs of them is no larger than the hidden
+states:
 
-- a frozen head: the slope of each logprob, d logprob / d hidden = W[token] - sum over the vocabulary of p W, found in
-  the same go; so nothing is computed twice;
-- a head that is trained: the sum of each row, from which its logits are made again.
+- with a frozen head, the gradient of each logprob, d logprob / d hidden = (one-hot - p) W / temperature, computed in
+  the forward pass, so that nothing is computed twice;
+- with a trained head, the logsumexp of each row, from which its logits are computed again.
 
-The entropy of each row comes along: it is a figure to watch, and nothing is learned from it.
+The entropy of each row comes along as a figure to watch. Nothing is learned from it.
 """
 
 from __future__ import annotations
@@ -19,38 +19,40 @@ import torch
 __all__ = ["token_logprobs"]
 
 _ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""How many logits may exist at once: 16 MiB where caches are small, 256 MiB where kernels want work."""
+"""How many logits may exist at once: 16 MiB where caches are small, 256 MiB where kernels need work."""
 
 
 def token_logprobs(
-    hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor
+    hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor, temperature: float = 1.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The logprob of each target and the entropy of what it was drawn from.
+    """The logprob of each target at this temperature, and the entropy of its distribution.
 
-    hidden is [tokens, width], weight [vocabulary, width], targets [tokens]; both answers are [tokens] in fp32.
+    hidden is [tokens, width], weight [vocabulary, width], targets [tokens]; both results are [tokens] in fp32.
     """
-    logprobs, entropy = _TokenLogprobs.apply(hidden, weight, targets)
+    logprobs, entropy = _TokenLogprobs.apply(hidden, weight, targets, temperature)
     return logprobs, entropy
 
 
 class _TokenLogprobs(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
-        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor, temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        needs_hidden, needs_weight, _ = ctx.needs_input_grad
+        needs_hidden, needs_weight, *_ = ctx.needs_input_grad
         count = len(hidden)
         logprobs, entropy, sums = (hidden.new_empty(count, dtype=torch.float32) for _ in range(3))
         slopes = torch.empty_like(hidden) if needs_hidden and not needs_weight else None
         for rows in _chunks(count, weight):
-            logits = _logits(hidden[rows], weight)
+            logits = _logits(hidden[rows], weight, temperature)
             sums[rows] = logits.logsumexp(-1)
-            logprobs[rows] = logits.gather(-1, targets[rows, None])[:, 0] - sums[rows]
-            chances = torch.exp(logits - sums[rows, None])
-            entropy[rows] = sums[rows] - (chances * logits).sum(-1)
+            every = logits.sub_(sums[rows, None])
+            logprobs[rows] = every.gather(-1, targets[rows, None])[:, 0]
+            chances = every.exp()
+            entropy[rows] = -(chances * every).sum(-1)
             if slopes is not None:
-                slopes[rows] = weight[targets[rows]] - chances.to(weight.dtype) @ weight
+                slopes[rows] = (_slope(chances, targets[rows]) / temperature).to(weight.dtype) @ weight
         ctx.mark_non_differentiable(entropy)
+        ctx.temperature = temperature
         if slopes is not None:
             ctx.save_for_backward(slopes)
         elif needs_weight:
@@ -62,20 +64,30 @@ class _TokenLogprobs(torch.autograd.Function):  # type: ignore[misc]
         gradient = gradients[0]
         if not ctx.needs_input_grad[1]:
             (slopes,) = ctx.saved_tensors
-            return (slopes * gradient[:, None]).to(slopes.dtype), None, None
+            return (slopes * gradient[:, None]).to(slopes.dtype), None, None, None
         hidden, weight, targets, sums = ctx.saved_tensors
         hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight)
         for rows in _chunks(len(hidden), weight):
-            slope = -torch.exp(_logits(hidden[rows], weight) - sums[rows, None])
-            slope.scatter_add_(-1, targets[rows, None], torch.ones_like(sums[rows, None]))
-            slope = (slope * gradient[rows, None]).to(weight.dtype)
+            chances = torch.exp(_logits(hidden[rows], weight, ctx.temperature) - sums[rows, None])
+            slope = _slope(chances, targets[rows]) * gradient[rows, None] / ctx.temperature
+            slope = slope.to(weight.dtype)
             hidden_gradient[rows] = slope @ weight
             weight_gradient += slope.T @ hidden[rows]
-        return hidden_gradient, weight_gradient, None
+        return hidden_gradient, weight_gradient, None, None
 
 
-def _logits(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return (hidden @ weight.T).float()
+def _slope(chances: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """d logprob / d logits: one-hot minus probabilities, in fp32. Overwrites `chances`.
+
+    The target's entry is the sum of the other probabilities. As 1 - p it would lose its digits where p is close to 1,
+    and in half precision all of them.
+    """
+    slope = chances.neg_().scatter_(-1, targets[:, None], 0.0)
+    return slope.scatter_(-1, targets[:, None], -slope.sum(-1, keepdim=True))
+
+
+def _logits(hidden: torch.Tensor, weight: torch.Tensor, temperature: float) -> torch.Tensor:
+    return (hidden @ weight.T).float() / temperature
 
 
 def _chunks(count: int, weight: torch.Tensor) -> list[slice]:

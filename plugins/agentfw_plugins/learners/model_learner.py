@@ -44,6 +44,7 @@ class ModelLearner(Learner):
         self._folder = Path()
         self._checkpoint: Path | None = None
         self._descent: Descent | None = None
+        self._resting = False
         self._updates = 0
         self._base = ""
 
@@ -101,13 +102,25 @@ class ModelLearner(Learner):
             self._go_on(self._descent)
         self._opened()
 
+    def rest(self) -> None:
+        if self.settings.offload and self._descent is not None and self._descent.network.device == "cuda":
+            move(self._descent, "cpu")
+            self._resting = True
+            torch.cuda.empty_cache()
+
+    def wake(self) -> None:
+        if self._resting and self._descent is not None:
+            move(self._descent, self._descent.network.device)
+        self._resting = False
+
     def close(self) -> None:
         self._descent = None
 
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
     def _opened(self) -> Descent:
-        """Everything as the last whole update left it."""
+        """Everything as the last whole update left it, awake."""
+        self.wake()
         if self._descent is None:
             network = Network(self.settings, self._seeds())
             self._base = checkpoint.fingerprint(network.folder, self.settings.seed)
@@ -159,7 +172,7 @@ class ModelLearner(Learner):
             if isinstance(error, RuntimeError) and "memory" not in str(error):
                 raise
             asked = str(error).partition("\n")[0]
-            lower = [f"learner.tokens={max(1, self.settings.tokens // 2)}"]
+            lower = [f"learner.tokens={max(1, network.piece_size // 2)}"]
             if not network.checkpointing:
                 lower.append("learner.checkpointing=true")
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
@@ -167,3 +180,9 @@ class ModelLearner(Learner):
             raise AgentfwError(
                 f"the {network.device} has not enough memory for this update: {asked}", fix=f"set {' or '.join(lower)}"
             ) from error
+
+
+def move(descent: Descent, device: str) -> None:
+    """Move weights and optimizer state to a device."""
+    descent.network.move(device)
+    checkpoint.place_optimizer(descent.optimizer)

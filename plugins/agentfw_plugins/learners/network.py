@@ -1,7 +1,7 @@
 """A language model that is trained: packed tokens in, logprobs out; an adapter, or every weight, to be changed.
 
-The one rule: what it computes is what the model itself computes. Attention and output head are agentfw's own, so before
-anything is learned a few tokens go both ways, and a model that comes out differently is refused by name.
+Attention and output head are agentfw's own, so before anything is learned a few tokens also go through the model's own
+forward pass, and a model that comes out differently is refused by name (start_proof).
 
     network = Network(LoraSettings(model="tiny"), Seeds(7))
     logprobs, entropy = network.logprobs(packed)
@@ -22,15 +22,15 @@ from agentfw import Seeds
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
 
 from ..models import choose_device, load_base, locate
+from .adapter_config import require_same_config
 from .logprobs import token_logprobs
+from .memory_budget import available_bytes, kept_bytes
 from .settings import TrainableSettings
-from .token_tree import Packed, TurnTokens, pack, pack_plain
-from .tree_attention import NAME, block_mask, register
+from .start_proof import proof_turns, prove
+from .token_tree import FEWEST, Packed, TurnTokens, choose_size, pack, pack_plain
+from .tree_attention import NAME, register
 
 __all__ = ["Network"]
-
-_CLOSE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
-"""How far a logprob may be off on the other way: rounding, not another model."""
 
 
 class Network:
@@ -43,16 +43,20 @@ class Network:
         self.attention = "sdpa"
         if settings.packing == "tree":
             register()
-            self.attention = "flex_attention" if self.device == "cuda" else NAME
+            self.attention = NAME
+        self.flex = self.device == "cuda"
+        """Whether a tree's attention is one flex attention or, on a CPU, a few rectangles."""
         self.checkpointing = self.device == "cuda" if settings.checkpointing is None else settings.checkpointing
         self._seeds = seeds
         self._reference: Any = None
+        self._bytes_per_token: float | None = None
+        self.piece_size = settings.tokens or FEWEST
+        """How many tokens the newest pieces have at most."""
         self.base = self._load()
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
         self._refuse_windows()
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
-        if self.checkpointing:
-            self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        self._checkpoint()
         # Checkpointing works in training mode only; nothing else is to be different there, so no dropout anywhere.
         self._model.train()
         for module in self._model.modules():
@@ -113,13 +117,60 @@ class Network:
     def parameters(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
+    def move(self, device: str) -> None:
+        """Move every weight to a device, as when it makes room for a policy; the same tensors stay trained."""
+        self._model.to(device)
+        if self._reference is not None:
+            self._reference.to(device)
+        for parameter in self.parameters():
+            parameter.grad = None
+
     # -- tokens through it ---------------------------------------------------------------------------------------------
 
     def pack(self, turns: list[TurnTokens]) -> list[Packed]:
-        packer = pack if self.settings.packing == "tree" else pack_plain
-        return packer(turns, self.settings.tokens)
+        """The turns in pieces that are computed at once, as large as they are useful and fit."""
+        tree = self.settings.packing == "tree"
+        if self.settings.tokens is not None:
+            self.piece_size = self.settings.tokens
+        elif len(turns) > 1:
+            most = self.room()
+            self.piece_size = choose_size(turns, most) if tree else min(FEWEST, most)
+        return (pack if tree else pack_plain)(turns, self.piece_size)
 
-    def logprobs(self, packed: Packed, *, base: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    def room(self) -> int:
+        """How many tokens a training step can compute at once in the memory there is."""
+        if self._bytes_per_token is None:
+            self._bytes_per_token = self._measure()
+        weights, trained = (
+            sum(parameter.nbytes for parameter in some) for some in (self._model.parameters(), self.parameters())
+        )
+        return max(1, int(available_bytes(self.device, weights, trained) / self._bytes_per_token))
+
+    def _measure(self) -> float:
+        """What a training step keeps of a token."""
+        (packed,) = pack_plain(proof_turns(self.vocabulary)[:1], 1)
+        if self.checkpointing:
+            self.base.gradient_checkpointing_disable()
+        self.base.set_attn_implementation("sdpa")
+        try:
+            kept = kept_bytes(lambda: self.logprobs(packed), self._model.parameters()) / packed.computed
+        finally:
+            self.base.set_attn_implementation(self.attention)
+            self._checkpoint()
+        if not self.checkpointing:
+            return kept
+        # Of each layer its input is kept, and of one layer at a time everything.
+        config = self.base.config.get_text_config()
+        layers: int = config.num_hidden_layers
+        return float(layers * config.hidden_size * self.base.dtype.itemsize + kept / layers)
+
+    def _checkpoint(self) -> None:
+        if self.checkpointing:
+            self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+    def logprobs(
+        self, packed: Packed, *, base: bool = False, temperature: float = 1.0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each sampled token its logprob, and the entropy there; with `base` of the base alone."""
         with self._as(base) as model:
             backbone = getattr(model, model.base_model_prefix)
@@ -129,7 +180,7 @@ class Network:
             nodes, targets, pair = (
                 torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
             )
-            logprobs, entropy = token_logprobs(hidden.flatten(0, 1)[nodes], self._head(model), targets)
+            logprobs, entropy = token_logprobs(hidden.flatten(0, 1)[nodes], self._head(model), targets, temperature)
         return logprobs[pair], entropy[pair]
 
     def _places(self, packed: Packed) -> dict[str, Any]:
@@ -137,10 +188,11 @@ class Network:
         if not packed.blocks:
             return {}
         positions = torch.from_numpy(packed.positions).to(self.device)
-        if self.attention == NAME:
-            return {"position_ids": positions, "agentfw_blocks": packed.blocks}
-        ends = torch.from_numpy(packed.subtree_ends).to(self.device)
-        return {"position_ids": positions, "attention_mask": block_mask(ends)}
+        if not self.flex:
+            return {"position_ids": positions, "agentfw_tree": packed.blocks}
+        from .tree_flex import tree_mask
+
+        return {"position_ids": positions, "agentfw_tree": tree_mask(packed.subtree_ends, self.device)}
 
     @contextmanager
     def _as(self, base: bool) -> Iterator[Any]:
@@ -163,30 +215,15 @@ class Network:
             )
         return head.weight
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
     def _prove(self) -> None:
-        """A few tokens of two turns with a common beginning, through the model's own forward and through ours."""
-        ids = Seeds(0).numpy("proof").integers(0, self.vocabulary, 24).tolist()
-        turns = [TurnTokens(ids[:8], ids[8:16]), TurnTokens(ids[:10], ids[16:24])]
-        ours: dict[int, list[float]] = {}
-        for packed in self.pack(turns):
-            for turn, value in zip(packed.turn.tolist(), self.logprobs(packed)[0].tolist(), strict=True):
-                ours.setdefault(turn, []).append(value)
-        self.base.set_attn_implementation("sdpa")
-        try:
-            for number, (prompt, sampled) in enumerate(turns):
-                row = torch.tensor([[*prompt, *sampled]], device=self.device)
-                own = torch.log_softmax(self.base(row, use_cache=False).logits[0, len(prompt) - 1 : -1].float(), -1)
-                own = own.gather(-1, torch.tensor(sampled, device=self.device)[:, None])[:, 0].cpu()
-                apart = float((own - torch.tensor(ours[number])).abs().max())
-                if not apart < _CLOSE[self.base.dtype]:
-                    raise SettingsError(
-                        f"{type(self.base).__name__} computes otherwise than {self.settings.packing} packing does "
-                        f"(its logprobs are {apart:.2g} apart)",
-                        fix='set learner.packing="plain"; if that is refused too, take another base',
-                    )
-        finally:
-            self.base.set_attn_implementation(self.attention)
+        """Refuse a model that computes otherwise on its own."""
+        turns = proof_turns(self.vocabulary)
+        found: dict[int, list[float]] = {}
+        with torch.no_grad():
+            for packed in (pack if self.settings.packing == "tree" else pack_plain)(turns, FEWEST):
+                for turn, value in zip(packed.turn.tolist(), self.logprobs(packed)[0].tolist(), strict=True):
+                    found.setdefault(turn, []).append(value)
+        prove(self.base, turns, torch.tensor([*found[0], *found[1], *found[2]]), self.settings.packing)
 
     # -- to and from disk ----------------------------------------------------------------------------------------------
 
@@ -231,6 +268,8 @@ class Network:
         path = folder / self._file
         if not path.is_file():
             raise UsageError(f"there is no {self._file} in {folder}", fix="name an adapter's folder, as PEFT writes it")
+        if self.settings.weights == "lora":
+            require_same_config(folder, self._model.peft_config["default"])
         found, live = load_file(path), self._tensors()
         strange = sorted(found.keys() ^ live.keys())
         strange += sorted(name for name in found.keys() & live.keys() if found[name].shape != live[name].shape)

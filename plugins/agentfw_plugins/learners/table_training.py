@@ -1,7 +1,7 @@
-"""Training a table: batches of episodes, played with less and less chance, each learned from before the next.
+"""Trains a value table: batches of episodes, played with less and less exploration.
 
-The one rule: one seed gives one table. Episodes come from the split `train`; which settings are good is looked up on
-`validation`; `test` is for what is told.
+The same seed gives the same table. Training uses the split `train`; choose settings on `validation` and report results
+on `test`.
 
     table = train(Deliberation, [Intervention("think", {"mode": mode}) for mode in range(1, 6)], episodes=20_000)
 """

@@ -1,8 +1,8 @@
-"""Turns as a tree of tokens: what many turns have in common is computed, and trained, once.
+"""Turns as a tree of tokens: what several turns begin with is computed, and trained, once.
 
-The one rule: what a model makes of a token depends on nothing but the path that leads to it. So the samples of one
-prompt share the prompt, the turns of one episode share what was said before, and whoever computes each node of the
-tree once gets the same numbers as whoever computes each turn by itself.
+What a model computes for a token depends only on the tokens before it. So the samples of one prompt share the prompt,
+the turns of one episode share what was said before, and computing each node of the tree once gives the same numbers as
+computing each turn by itself.
 
     >>> turns = [TurnTokens((1, 2, 3), (4, 5)), TurnTokens((1, 2, 3), (4, 6)), TurnTokens((1, 2), (9, 7))]
     >>> (tree,) = pack(turns, tokens=100)
@@ -28,7 +28,12 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-__all__ = ["Block", "Packed", "TurnTokens", "pack", "pack_plain"]
+__all__ = ["FEWEST", "Block", "Packed", "TurnTokens", "choose_size", "pack", "pack_plain", "unique_tokens"]
+
+FEWEST = 4096
+"""Tokens of a tree that are computed at once even where nothing is shared: less would leave a GPU idle."""
+_CLOSE = 1.05
+"""A size is large enough if it computes at most this many times the unique tokens."""
 
 Integers = NDArray[numpy.int64]
 
@@ -79,15 +84,27 @@ class Packed:
 
 def pack(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
     """Trees of at most `tokens` nodes, cut so that the least is computed twice; a longer turn is a tree of its own."""
-    rows = [_inputs(turn) for turn in turns]
-    # As big-endian bytes they compare like the tokens themselves, only faster.
-    order = sorted(range(len(rows)), key=lambda index: rows[index].astype(">u4").tobytes())
-    common = [0, *(_common(rows[before], rows[after]) for before, after in pairwise(order))]
-    lengths = numpy.array([len(rows[index]) for index in order])
+    rows, order, lengths, common = _ordered(turns)
     return [
-        _tree(order[start:end], [0, *common[start + 1 : end]], rows, turns)
-        for start, end in _cuts(lengths, numpy.array(common), tokens)
+        _tree(order[start:end], [0, *common[start + 1 : end].tolist()], rows, turns)
+        for start, end in _cuts(lengths, common, tokens)
     ]
+
+
+def choose_size(turns: Sequence[TurnTokens], most: int) -> int:
+    """The least of 4,096, 8,192, ... tokens a tree at which hardly anything is computed twice; at most `most`."""
+    _, _, lengths, common = _ordered(turns)
+    unique = int((lengths - common).sum())
+    size = FEWEST
+    while size < most and _computed(lengths, common, size) > _CLOSE * unique:
+        size *= 2
+    return min(size, most)
+
+
+def unique_tokens(turns: Sequence[TurnTokens]) -> int:
+    """How many tokens there are to compute where everything that turns share is computed once."""
+    _, _, lengths, common = _ordered(turns)
+    return int((lengths - common).sum())
 
 
 def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
@@ -100,6 +117,16 @@ def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
         packed.append(_rows(order[:many], rows, turns))
         order = order[many:]
     return packed
+
+
+def _ordered(turns: Sequence[TurnTokens]) -> tuple[list[Integers], list[int], Integers, Integers]:
+    """The inputs, their depth-first order, and in that order their lengths and what each shares with the last one."""
+    rows = [_inputs(turn) for turn in turns]
+    # As big-endian bytes they compare like the tokens themselves, only faster.
+    order = sorted(range(len(rows)), key=lambda index: rows[index].astype(">u4").tobytes())
+    lengths = numpy.array([len(rows[index]) for index in order], dtype=numpy.int64)
+    common = [_common(rows[before], rows[after]) for before, after in pairwise(order)]
+    return rows, order, lengths, numpy.array([0, *common][: len(rows)], dtype=numpy.int64)
 
 
 def _inputs(turn: TurnTokens) -> Integers:
@@ -132,6 +159,13 @@ def _cuts(lengths: Integers, common: Integers, tokens: int) -> list[tuple[int, i
         pieces.append((int(origin[end]), end))
         end = int(origin[end])
     return pieces[::-1]
+
+
+def _computed(lengths: Integers, common: Integers, tokens: int) -> int:
+    """How many nodes all trees of at most `tokens` have together."""
+    nodes = numpy.cumsum(lengths - common)
+    pieces = _cuts(lengths, common, tokens)
+    return int(nodes[-1]) + sum(int(common[start]) for start, _ in pieces)
 
 
 def _tree(

@@ -1,21 +1,18 @@
-"""The attention of a tree of tokens: a few blocks of plain attention, put together.
+"""The attention of a token tree, as transformers calls it, and how it is computed on a CPU.
 
-The one rule: no T x T mask is made. A tree's attention is a list of rectangles (token_tree), each of which is plain
-attention, causal or full. A row that several rectangles say something of weighs them by the sums that each has seen
-(their logsumexps), and backwards each rectangle needs nothing but the whole row's output and sum: so memory grows with
-the tokens and time with the pairs that see each other.
+A tree's attention is a list of rectangles (token_tree), each of which is plain attention, causal or full. A row that is
+in several rectangles weighs them by their logsumexps, and each rectangle's backward pass needs only the whole row's
+output and logsumexp. So no length x length mask exists: memory grows with the tokens, and time with the pairs that see
+each other. On a GPU many small rectangles would be many small kernels; there it is flex attention (tree_flex).
 
     model.set_attn_implementation(NAME)
-    model(ids, position_ids=positions, agentfw_blocks=blocks)
-
-That is for processors. On CUDA many small rectangles would be many small kernels: there the model's flex attention
-gets the same tree as a block mask (`block_mask`), made from where each node's subtree ends.
+    model(ids, position_ids=positions, agentfw_tree=packed.blocks)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,7 +20,10 @@ from agentfw.errors import UsageError
 
 from .token_tree import Block
 
-__all__ = ["NAME", "attend", "block_mask", "register"]
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+__all__ = ["NAME", "attend", "register"]
 
 NAME = "agentfw_tree"
 """How transformers calls this attention."""
@@ -112,27 +112,21 @@ def _attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    agentfw_blocks: Sequence[Block] = (),
+    agentfw_tree: tuple[Block, ...] | BlockMask | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """As transformers calls it. What a model asks for beside plain attention is refused, not left out."""
     asked = [name for name in ("softcap", "s_aux", "sliding_window", "position_bias") if others.get(name) is not None]
-    if asked or not agentfw_blocks:
+    if asked or agentfw_tree is None:
         why = f"asks for {', '.join(asked)}" if asked else "doesn't hand the tree on to its attention"
         raise UsageError(
             f"{type(module).__name__} {why}: its turns can't be packed as a tree", fix='set learner.packing="plain"'
         )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return attend(query, key, value, agentfw_blocks, scale).transpose(1, 2).contiguous(), None
+    if isinstance(agentfw_tree, tuple):
+        output = attend(query, key, value, agentfw_tree, scale)
+    else:
+        from .tree_flex import flex_attend  # slow to import, and of no use on a CPU
 
-
-def block_mask(subtree_ends: torch.Tensor) -> Any:
-    """The tree for flex attention: node k is seen by node q if q is in the stretch from k to where its subtree ends."""
-    from torch.nn.attention.flex_attention import create_block_mask
-
-    def sees(batch: torch.Tensor, head: torch.Tensor, row: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        return (key <= row) & (row < subtree_ends[key])
-
-    length, device = len(subtree_ends), subtree_ends.device
-    # Compiled, the blocks are found without ever holding all pairs; there is nothing to compile for on a processor.
-    return create_block_mask(sees, 1, None, length, length, device=device, _compile=device.type == "cuda")
+        output = flex_attend(query, key, value, agentfw_tree, scale)
+    return output.transpose(1, 2).contiguous(), None

@@ -1,9 +1,8 @@
-"""What goes wrong in a skill graph, as an error of agentfw.
+"""Turns errors of the skill graph into errors of agentfw.
 
-The one rule: the words are the library's, the exit code is agentfw's: 2 for what the caller can change, 3 for what
-isn't installed, 1 for the rest.
+The message is the library's, the exit code is agentfw's: 2 for bad input, 3 for a missing extra, 1 for the rest.
 
-    >>> with told():
+    >>> with translated_errors():
     ...     raise BadInputError("the query is empty", fix="say something")
     Traceback (most recent call last):
     ...
@@ -24,11 +23,11 @@ from agentfw_memory import (
 )
 from agentfw_memory import MissingExtraError as MissingLibraryError
 
-__all__ = ["told"]
+__all__ = ["translated_errors"]
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Raise the library's errors as agentfw's."""
     try:
         yield

@@ -1,13 +1,13 @@
-"""`agentfw memory`: look into a skill graph, feed it, move it and clean it, without a run.
+"""`agentfw memory`: read, edit, move and clean up a skill graph, without a run.
 
-The one rule: a command that only reads never makes a store or a tenant; a path or a name that isn't there is an error,
-for it is a typing slip. `add`, `learn`, `import` and `serve` make what is missing.
+A command that only reads never creates a store or a tenant: a path or a name that doesn't exist is an error, most
+likely a typing mistake. `add`, `learn`, `import` and `serve` create what is missing.
 
     agentfw memory add --owner ana --tool calendar "Offer the earliest slot first"
     agentfw memory recall --user ana "which slot do I offer?"
     agentfw memory stats --store runs/2026-11-21-inbox-7f3a/skills.db
 
-Imported when it is called: `agentfw --help` reads its name from the installed metadata alone.
+This module is imported for `agentfw memory --help`, so each command imports what it needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -26,6 +26,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
+from agentfw.out import Out
+
+from ..command_options import json_option, one_line
 
 if TYPE_CHECKING:
     from agentfw_memory import SkillGraph
@@ -33,39 +36,42 @@ if TYPE_CHECKING:
 __all__ = ["memory"]
 
 _LISTED = 10
-"""Tenants that an error names."""
+"""Maximum number of tenants that an error names."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, and nothing else.")
 _store = click.option(
     "--store",
     default="skills.db",
     show_default=True,
     metavar="PATH|URL",
-    help="A file, or a postgresql:// address.",
+    help="Store of the graph: a file or a postgresql:// address.",
 )
-_tenant = click.option("--tenant", default="agentfw", show_default=True, help="Whose graph of the store.")
-_embedder = click.option("--embedder", default="", help="For a new graph: what makes its vectors. Else the recorded.")
+_tenant = click.option("--tenant", default="agentfw", show_default=True, help="Tenant whose graph is used.")
+_embedder = click.option(
+    "--embedder",
+    default="",
+    help="Embedding model of a new graph. Default: the one that the graph was created with, or the best installed.",
+)
 
 
 def _on_a_store(command: Command) -> Command:
-    return _store(_tenant(_json(command)))
+    return _store(_tenant(json_option(command)))
 
 
 @click.group()
 def memory() -> None:
-    """Look into a skill graph, feed it, move it and clean it."""
+    """Read, edit, move and clean up a skill graph."""
 
 
 @memory.command()
 @_on_a_store
-def stats(store: str, tenant: str, as_json: bool) -> None:
-    """How much there is, and how it was embedded."""
+def stats(store: str, tenant: str, out: Out) -> None:
+    """Show counts and the embedding model."""
     with _opened(store, tenant) as graph:
         found = graph.stats()
-    if as_json:
-        _data(asdict(found))
+    if out.json:
+        out.data(asdict(found))
         return
     skills, shared = found.nodes.get("skill", 0), found.shared
     rows = [
@@ -84,38 +90,40 @@ def stats(store: str, tenant: str, as_json: bool) -> None:
         ["on disk", f"{found.bytes_on_disk / 1e6:,.1f} MB", f"tenant {found.tenant}"],
         ["embedder", found.embedder or "none", f"version {found.embedder_version}, {found.dimensions} dimensions"],
     ]
-    _table(["what", "how much", ""], rows, right=(1,))
+    out.table(["what", "how much", ""], rows, right=(1,))
 
 
 @memory.command()
 @click.argument("query")
-@click.option("--user", required=True, help="For whom: who may see a skill is decided before it is searched for.")
-@click.option("-k", "count", type=click.IntRange(1), default=5, show_default=True, help="At most so many.")
+@click.option("--user", required=True, help="User to recall for. Only skills visible to this user are searched.")
+@click.option(
+    "-k", "count", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
+)
 @_on_a_store
-def recall(query: str, user: str, count: int, store: str, tenant: str, as_json: bool) -> None:
-    """The skills that fit a query and a user, each with its reasons."""
+def recall(query: str, user: str, count: int, store: str, tenant: str, out: Out) -> None:
+    """Search for skills that match a query and a user."""
     with _opened(store, tenant) as graph:
         hits = graph.recall(query, user=user, k=count)
-    if as_json:
-        _data([asdict(hit) for hit in hits])
+    if out.json:
+        out.data([asdict(hit) for hit in hits])
         return
     if not hits:
-        click.echo(f"nothing that {user} may see fits", err=True)
+        out.note(f"no skill visible to {user} matches")
     for hit in hits:
-        click.echo(f"{hit.score:6.3f}  {click.style(hit.skill.id, bold=True)}  {_line(hit.skill.text)}")
+        out.line(f"{hit.score:6.3f}  {out.style(hit.skill.id, 'bold')}  {one_line(hit.skill.text)}")
         about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
         about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
         about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
         about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
-        click.echo(click.style(f"        {'; '.join(about)}\n        {hit.why}", dim=True))
+        out.line(out.style(f"        {'; '.join(about)}\n        {hit.why}", "dim"))
 
 
 @memory.command()
 @click.argument("text")
-@click.option("--owner", required=True, help="Whose skill it is.")
-@click.option("--tool", "tools", multiple=True, help="A tool that it needs; may be given several times.")
-@click.option("--scenario", "scenarios", multiple=True, help="What it is for; may be given several times.")
-@click.option("--shared", is_flag=True, help="Let everybody in the tenant see it.")
+@click.option("--owner", required=True, help="User who owns the skill.")
+@click.option("--tool", "tools", multiple=True, help="Tool that the skill needs. Can be repeated.")
+@click.option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for. Can be repeated.")
+@click.option("--shared", is_flag=True, help="Make the skill visible to everybody in the tenant.")
 @_embedder
 @_on_a_store
 def add(
@@ -127,25 +135,27 @@ def add(
     embedder: str,
     store: str,
     tenant: str,
-    as_json: bool,
+    out: Out,
 ) -> None:
-    """Add a skill. One of the same text and owner is there once."""
+    """Add a skill. Adding the same text for the same owner again changes nothing."""
     with _opened(store, tenant, make=True, embedder=embedder) as graph:
         skill = graph.add_skill(
             owner=owner, text=text, tools=tools, scenarios=scenarios, visibility="shared" if shared else "private"
         )
-    if as_json:
-        _data(asdict(skill))
+    if out.json:
+        out.data(asdict(skill))
     else:
-        click.echo(f"{skill.id}  {_line(skill.text)}")
+        out.line(f"{skill.id}  {one_line(skill.text)}")
 
 
 @memory.command()
 @click.argument("trajectories", type=click.File(encoding="utf-8"))
 @_embedder
 @_on_a_store
-def learn(trajectories: Any, embedder: str, store: str, tenant: str, as_json: bool) -> None:
-    """Learn from trajectories: a file (or - for stdin) with one a line, as JSON, each with its `reward`.
+def learn(trajectories: Any, embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Learn from trajectories with a reward.
+
+    TRAJECTORIES is a file (- for stdin) with one JSON object per line:
 
     {"id": "t1", "user": "ana", "query": "move my meeting", "scenarios": ["rescheduling"], "steps": [{"action":
     "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers the earliest slot.", "reward": 0.9}
@@ -156,10 +166,10 @@ def learn(trajectories: Any, embedder: str, store: str, tenant: str, as_json: bo
             try:
                 answers.append(graph.learn(trajectory, reward))
             except ValueError as error:
-                fix = f"{place - 1} before it were learned; fix the line and give the file again: what is known stays"
+                fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
                 raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
-    if as_json:
-        _data([asdict(answer) for answer in answers])
+    if out.json:
+        out.data([asdict(answer) for answer in answers])
         return
     rows = [
         [
@@ -171,108 +181,118 @@ def learn(trajectories: Any, embedder: str, store: str, tenant: str, as_json: bo
         ]
         for one in answers
     ]
-    _table(["trajectory", "learned", "merged into", "retired", "edges"], rows)
+    out.table(["trajectory", "learned", "merged into", "retired", "edges"], rows)
 
 
 @memory.command()
 @click.argument("user")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @_on_a_store
-def forget(user: str, yes: bool, store: str, tenant: str, as_json: bool) -> None:
-    """Take a person out of the graph, history and files included. It can't be undone."""
+def forget(user: str, yes: bool, store: str, tenant: str, out: Out) -> None:
+    """Delete all data of a user, including history and files.
+
+    This cannot be undone.
+    """
     with _opened(store, tenant) as graph:
         if not yes:
             if not sys.stdin.isatty():
-                raise UsageError("forgetting can't be undone, and nobody is here to ask", fix="say --yes")
-            click.confirm(f"Forget {user} in {store}, tenant {tenant}? It can't be undone.", abort=True, err=True)
+                raise UsageError(
+                    "forgetting can't be undone, and there is no terminal to confirm it on",
+                    fix=f"agentfw memory forget {user} --yes",
+                )
+            click.confirm(f"Forget {user} in {store}, tenant {tenant}? This cannot be undone.", abort=True, err=True)
         receipt = asdict(graph.forget(user))
     if not any(count for name, count in receipt.items() if name not in ("user", "index_files")):
-        click.echo(f"nothing of {user} was here; is the name right?", err=True)
-    if as_json:
-        _data(receipt)
+        out.note(f"no data of {user} was found; is the name right?")
+    if out.json:
+        out.data(receipt)
         return
-    _table(
-        ["forgotten", "rows"], [[name, f"{count:,}"] for name, count in receipt.items() if name != "user"], right=(1,)
-    )
+    rows = [[name, f"{count:,}"] for name, count in receipt.items() if name != "user"]
+    out.table(["forgotten", "rows"], rows, right=(1,))
 
 
 @memory.command("export")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @_on_a_store
-def export_(path: Path, store: str, tenant: str, as_json: bool) -> None:
-    """Write every row, history and vectors included, as lines of JSON."""
-    with _opened(store, tenant) as graph, _files(path):
+def export_(path: Path, store: str, tenant: str, out: Out) -> None:
+    """Export all rows, history and vectors included, as JSON lines."""
+    with _opened(store, tenant) as graph, _writing(path):
         rows = graph.export_jsonl(path)
-    _wrote(path, rows, "rows", as_json)
+    _wrote(path, rows, "rows", out)
 
 
 @memory.command("import")
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @_on_a_store
-def import_(path: Path, store: str, tenant: str, as_json: bool) -> None:
-    """Take an export into a tenant that is empty."""
-    # The tenant's embedder has to be the export's, and a new tenant records one at once.
+def import_(path: Path, store: str, tenant: str, out: Out) -> None:
+    """Import an export into an empty tenant."""
+    # The tenant must use the export's embedder, and a new tenant records its embedder at once.
     with _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
         rows = graph.import_jsonl(path)
-    if as_json:
-        _data({"path": str(path), "rows": rows})
+    if out.json:
+        out.data({"path": str(path), "rows": rows})
     else:
-        click.echo(f"{rows:,} rows taken into {store}, tenant {tenant}")
+        out.line(f"{rows:,} rows imported into {store}, tenant {tenant}")
 
 
 @memory.command()
-@click.option("--embedder", required=True, help="What makes the vectors from now on, such as wordllama or hash:256.")
+@click.option("--embedder", required=True, help="New embedding model, such as wordllama or hash:256.")
 @_on_a_store
-def reembed(embedder: str, store: str, tenant: str, as_json: bool) -> None:
-    """Make every vector anew with another embedder. Interrupted, it goes on where it was."""
+def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Recompute all vectors with another embedding model.
+
+    Run the same command again to resume after an interruption.
+    """
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import told
-
-    def progress(done: int) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r{done:,} vectors", nl=False, err=True)
+    from .graph_errors import translated_errors
 
     _must_exist(store, tenant)
-    with told():
-        made = SkillGraph.reembed(store, tenant=tenant, embedder=embedder, progress=progress)
-    if sys.stderr.isatty():
-        click.echo(err=True)
-    if as_json:
-        _data({"embedder": embedder, "vectors": made})
+    with translated_errors():
+        made = SkillGraph.reembed(
+            store, tenant=tenant, embedder=embedder, progress=lambda done: out.progress(f"{done:,} vectors")
+        )
+    out.progress("")
+    if out.json:
+        out.data({"embedder": embedder, "vectors": made})
     else:
-        click.echo(f"{made:,} vectors made by {embedder}")
+        out.line(f"{made:,} vectors made by {embedder}")
 
 
 @memory.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), default="skills.html", show_default=True, help="The page."
+    "--out",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="skills.html",
+    show_default=True,
+    help="Output file.",
 )
 @_on_a_store
-def view(out: Path, store: str, tenant: str, as_json: bool) -> None:
-    """Write one HTML page of the whole graph, private skills included. It opens without network."""
-    from agentfw_memory.graph.page import graph_page
+def view(page: Path, store: str, tenant: str, out: Out) -> None:
+    """Draw the whole graph, private skills included, as one HTML page that opens offline."""
+    from agentfw_memory.graph.html_page import graph_page
 
-    with _opened(store, tenant) as graph, _files(out):
-        # Without a pass over the communities the page would have no colours.
-        graph.prepare()
+    with _opened(store, tenant) as graph, _writing(page):
+        graph.prepare()  # finds the communities, which the page colours
         picture = graph.to_networkx()
-        out.write_text(graph_page(picture, title=tenant, seed=graph.settings.seed), "utf-8")
-    _wrote(out, picture.number_of_nodes(), "nodes", as_json)
+        page.write_text(graph_page(picture, title=tenant, seed=graph.settings.seed), "utf-8")
+    _wrote(page, picture.number_of_nodes(), "nodes", out)
 
 
 @memory.command()
-@click.option("--http", "port", type=click.IntRange(1, 65535), help="Serve HTTP on this port of this machine.")
+@click.option("--http", "port", type=click.IntRange(1, 65535), help="Serve HTTP on this port of 127.0.0.1.")
 @_embedder
 @_store
 @_tenant
 def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
-    """Serve the graph to agents as an MCP server: over stdin and stdout, or over HTTP on 127.0.0.1.
+    """Serve the graph to agents as an MCP server, over stdin and stdout or over HTTP.
 
-    HTTP wants a token: that of AGENTFW_MEMORY_TOKEN, or else one that is made and told on stderr.
+    HTTP requests need a token: the value of AGENTFW_MEMORY_TOKEN, or a generated one, which is printed to stderr.
     """
-    from agentfw_memory.graph.server import HOST, serve_http, serve_stdio
+    from agentfw_memory.graph.mcp_server import HOST, serve_http, serve_stdio
 
+    out = Out()
     with _opened(store, tenant, make=True, embedder=embedder) as graph:
         if port is None:
             serve_stdio(graph)
@@ -280,57 +300,54 @@ def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
         token = os.environ.get("AGENTFW_MEMORY_TOKEN", "")
         if not token:
             token = secrets.token_urlsafe(24)
-            click.echo(f"token: {token}", err=True)
-        click.echo(f"serving http://{HOST}:{port}/mcp", err=True)
+            out.note(f"token: {token}")
+        out.note(f"serving http://{HOST}:{port}/mcp")
         serve_http(graph, port=port, token=token)
-
-
-# What the commands share
 
 
 @contextmanager
 def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") -> Iterator[SkillGraph]:
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import told
+    from .graph_errors import translated_errors
 
     if not make:
         _must_exist(store, tenant)
-    with told(), SkillGraph.open(store, tenant=tenant, embedder=embedder) as graph:
+    with translated_errors(), SkillGraph.open(store, tenant=tenant, embedder=embedder) as graph:
         yield graph
 
 
 def _must_exist(store: str, tenant: str) -> None:
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import told
+    from .graph_errors import translated_errors
 
     server = store.startswith("postgresql://")
     if not server and not Path(store).is_file():
         raise UsageError(
-            f"there is no store {store}", fix="say --store PATH; a run keeps its own as skills.db in its folder"
+            f"there is no store {store}", fix="pass --store PATH; the store of a run is skills.db in the run's folder"
         )
-    with told():
+    with translated_errors():
         known = SkillGraph.tenants(store)
     if tenant in known:
         return
     near = get_close_matches(tenant, known, n=1)
     listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
-    fix = f"say --tenant {near[0]}; " if near else ""
-    fix += f"it holds {listed}" if known else "it holds nothing yet; `agentfw memory add` begins a graph"
-    raise UsageError(f'{"the server" if server else store} holds nothing of tenant "{tenant}"', fix=fix)
+    fix = f"pass --tenant {near[0]}; " if near else ""
+    fix += f"its tenants are {listed}" if known else "it has no tenants yet; `agentfw memory add` creates one"
+    raise UsageError(f'there is no tenant "{tenant}" in {"the server" if server else store}', fix=fix)
 
 
 @contextmanager
-def _files(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}", fix="choose another path") from error
+        raise UsageError(f"can't write {path}: {error.strerror}", fix="choose another path") from error
 
 
 def _embedder_of(path: Path) -> str:
-    """The embedder that an export names in its second line; what is no export is refused when it is read."""
+    """The embedder that an export names in its second line. A file that isn't an export is refused when it is read."""
     with path.open(encoding="utf-8", errors="replace") as file:
         file.readline()
         try:
@@ -348,30 +365,12 @@ def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
             reward = record.pop("reward")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             wrong = "has no reward" if isinstance(error, KeyError) else f"is no trajectory ({error})"
-            raise UsageError(f"line {number} {wrong}", fix="a line is one JSON object, with a `reward`") from error
+            raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error
         yield record, reward
 
 
-def _wrote(path: Path, count: int, what: str, as_json: bool) -> None:
-    if as_json:
-        _data({"path": str(path), what: count})
+def _wrote(path: Path, count: int, what: str, out: Out) -> None:
+    if out.json:
+        out.data({"path": str(path), what: count})
     else:
-        click.echo(f"{count:,} {what} written to {path}")
-
-
-def _data(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    widths = [max(len(row[place]) for row in [columns, *rows]) for place in range(len(columns))]
-    for number, row in enumerate([columns, *rows]):
-        cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        click.echo(click.style("  ".join(cells).rstrip(), dim=number == 0))
+        out.line(f"{count:,} {what} written to {path}")

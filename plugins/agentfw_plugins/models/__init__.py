@@ -13,8 +13,19 @@ Policies and learners share this room, so that both make the same tokens and loa
 from __future__ import annotations
 
 from .adapter import check_adapter
+from .arithmetic import fix_order_of_adding
 from .base import Device, Precision, choose_device, has_weights, load_base
 from .chat import Chat
 from .locate import locate
 
-__all__ = ["Chat", "Device", "Precision", "check_adapter", "choose_device", "has_weights", "load_base", "locate"]
+__all__ = [
+    "Chat",
+    "Device",
+    "Precision",
+    "check_adapter",
+    "choose_device",
+    "fix_order_of_adding",
+    "has_weights",
+    "load_base",
+    "locate",
+]

@@ -1,7 +1,7 @@
-"""The weights of a model folder, in memory.
+"""Loads the weights of a model folder.
 
-The one rule: policies and learners load a base through this one function, so that both compute with the same weights
-in the same precision, and a difference between them means something.
+Policies and learners load a base through this one function, so that both compute with the same weights in the same
+precision, and a difference between them means something.
 
     model = load_base(folder, "nf4", "cuda")
 
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentfw.errors import MissingExtraError, SettingsError
+
+from .arithmetic import fix_order_of_adding, quiet_bitsandbytes, use_one_four_bit_kernel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -48,6 +50,8 @@ def load_base(
 
     A folder without weights is an error, or, with a `seed`, a model whose weights are drawn from it.
     """
+    fix_order_of_adding()
+    quiet_bitsandbytes()
     try:
         import torch
         import transformers
@@ -77,7 +81,7 @@ def load_base(
             bnb_4bit_use_double_quant=True,
             bnb_4bit_compute_dtype=computing,
         )
-    return transformers.AutoModelForCausalLM.from_pretrained(
+    model = transformers.AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=computing,
         device_map={"": device},
@@ -86,3 +90,5 @@ def load_base(
         use_safetensors=True,
         **options,
     ).eval()
+    use_one_four_bit_kernel(model)
+    return model

@@ -1,7 +1,7 @@
-"""Means, spreads and normalised values: the arithmetic that all optimizers share.
+"""Means, standard deviations and normalised values: the arithmetic that all optimizers share.
 
-The one rule: no number here depends on the order of the values, and none is ever divided by zero. A single value, or
-values that differ in their last digits only, have nothing to be told apart by: their normalised values are zero.
+No result depends on the order of the values, and nothing is ever divided by zero. Values that are equal up to rounding,
+or a single value, have nothing that sets them apart: their centred and normalised values are exact zeros.
 
     >>> [round(value, 4) for value in normalised([1.0, 0.0, 0.0, 1.0])]
     [0.866, -0.866, -0.866, 0.866]
@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["EPSILON", "alike", "centred", "mean", "normalised", "spread"]
+__all__ = ["EPSILON", "ROUNDING", "alike", "centred", "mean", "normalised", "spread"]
 
 EPSILON = 1e-6
-"""What is added to a standard deviation before something is divided by it."""
+"""Added to a standard deviation before something is divided by it."""
+ROUNDING = 1e-12
+"""Relative difference below which values count as equal."""
 
 
 def mean(values: Sequence[float]) -> float:
@@ -25,21 +27,19 @@ def mean(values: Sequence[float]) -> float:
 
 
 def spread(values: Sequence[float]) -> float:
-    """The unbiased standard deviation (by n - 1), as GRPO's implementations have it; 0 for a single value."""
+    """The unbiased standard deviation (by n - 1), as in implementations of GRPO; 0 for equal values or a single one."""
     if len(values) < 2:
         return 0.0
-    middle = mean(values)
-    # A product and not a power: of a number too large it is infinite, where a power raises.
-    return math.sqrt(math.fsum((value - middle) * (value - middle) for value in values) / (len(values) - 1))
+    return math.sqrt(math.fsum(value * value for value in centred(values)) / (len(values) - 1))
 
 
 def alike(values: Sequence[float]) -> bool:
     """Whether the values differ by no more than rounding does."""
-    return max(values) - min(values) <= 1e-12 * max(map(abs, values))
+    return max(values) - min(values) <= ROUNDING * max(map(abs, values))
 
 
 def centred(values: Sequence[float]) -> list[float]:
-    """Each value less the mean."""
+    """Each value minus the mean."""
     if alike(values):
         return [0.0] * len(values)
     middle = mean(values)
@@ -47,6 +47,6 @@ def centred(values: Sequence[float]) -> list[float]:
 
 
 def normalised(values: Sequence[float], epsilon: float = EPSILON) -> list[float]:
-    """Each value less the mean, in units of the spread."""
+    """Each value minus the mean, divided by the standard deviation."""
     unit = spread(values) + epsilon
     return [value / unit for value in centred(values)]

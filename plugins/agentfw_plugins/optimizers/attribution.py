@@ -1,7 +1,7 @@
-"""What of a scored episode belongs to whom: to a track, a component, a round, a turn.
+"""Assigns the scores of an episode to tracks, components, rounds and turns.
 
-The one rule: nothing is counted twice. A score of a round or turn belongs there; one of the whole episode came when it
-was over, and so belongs to its end. An episode of which nothing was said has its reward as the one score.
+No score is counted twice. A score of a round or a turn belongs there. A score of the whole episode was given when it
+was over, so it belongs to the end. An episode without scores has its reward as the only score.
 
     >>> from agentfw.episode import Task
     >>> episode = Episode(Task(0, 7), rounds=2, turns=[Turn(0, 0, 1, round=1), Turn(1, 2, 3, round=2)])
@@ -21,11 +21,14 @@ from agentfw.errors import PluginError
 from agentfw.optimizer import Advantage, Scored
 from agentfw.scores import Score, Track
 
-__all__ = ["by_component", "by_round", "by_turn", "check", "of_track", "scores_of", "spoken", "throughout"]
+__all__ = ["LARGEST", "by_component", "by_round", "by_turn", "check", "of_track", "scores_of", "spoken", "throughout"]
+
+LARGEST = 1e100
+"""Largest absolute value of a reward. The squares of larger ones overflow."""
 
 
 def check(groups: Sequence[Sequence[Scored]]) -> None:
-    """Refuse rewards that are no numbers or of no turn, before anything is computed from them."""
+    """Refuse rewards that can't be computed with, and scores of turns that don't exist."""
     for group in groups:
         for scored in group:
             for score in scored.scores:
@@ -38,7 +41,7 @@ def check(groups: Sequence[Sequence[Scored]]) -> None:
             values = [("the reward", scored.reward)]
             values += [(f'component "{score.component}"', score.value) for score in scored.scores]
             for what, value in values:
-                if not math.isfinite(value):
+                if not abs(value) <= LARGEST:
                     raise PluginError(
                         f"{what} of episode {scored.episode.id} is {value}, which nothing can be learned from",
                         fix="fix the reward model or the environment that gave it; nothing was changed",
@@ -46,12 +49,12 @@ def check(groups: Sequence[Sequence[Scored]]) -> None:
 
 
 def spoken(episode: Episode) -> list[Turn]:
-    """The turns in which something was said; the others have no tokens that could be learned from."""
+    """The turns that have an answer. The others have no tokens to learn from."""
     return [turn for turn in episode.turns if turn.count or turn.token_ids or turn.text]
 
 
 def throughout(scored: Scored, value: float) -> list[Advantage]:
-    """One advantage for the whole episode: every turn of it carries it."""
+    """One advantage for the whole episode, carried by every turn."""
     return [Advantage(scored.episode.id, turn.index, value) for turn in spoken(scored.episode)]
 
 
@@ -72,7 +75,7 @@ def by_component(scored: Scored) -> dict[str, float]:
 
 
 def by_round(scored: Scored) -> list[float]:
-    """The reward of each round that the episode came to, the time before the first round being round 0."""
+    """The reward of each round that the episode reached. The time before the first round is round 0."""
     turns, scores = scored.episode.turns, scores_of(scored)
     about = [_round_of(score, turns) for score in scores]
     last = max([0, *(turn.round for turn in turns), *(number for number in about if number is not None)])
@@ -83,9 +86,9 @@ def by_round(scored: Scored) -> list[float]:
 
 
 def by_turn(scored: Scored) -> list[float]:
-    """The reward that each turn brought, in order of turns.
+    """The reward of each turn, in order.
 
-    A round's score comes with the last turn of that round, or of the latest one before it in which there was a turn.
+    A round's score belongs to the last turn of that round, or of the latest earlier round that has a turn.
     """
     turns = scored.episode.turns
     values: list[list[float]] = [[] for _ in turns]

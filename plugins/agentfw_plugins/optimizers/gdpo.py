@@ -1,11 +1,14 @@
-"""GDPO: each reward component is normalised by itself within the group, then they are added up and whitened.
+"""GDPO: each reward component is normalised within its group, then the components are added up and whitened.
 
-The one rule: A' = sum of w_k nrm(r_k) over the components, nrm by the group's mean and spread; A = nrm(A') over the
-whole batch. So a component with a small spread isn't drowned by one with a large spread.
+A' = sum of w_k nrm(r_k) over the components, with nrm by mean and standard deviation of the group. A = A' / (standard
+deviation of A' over the batch + 1e-4). So a component with a small spread isn't drowned by one with a large spread.
 
     agentfw train --optimizer gdpo --set optimizer.weights.calendar_hub=0.25
 
-Normalising a component takes the run's weight out of it again: what counts are the weights given here.
+Normalising a component cancels the run's weight of it. The weights given here are the ones that count.
+
+In the paper, whitening also subtracts the batch's mean. That mean is zero, as it is in every group, so it is not
+subtracted here: rounding would turn the zeros of equal groups into tiny numbers that the learner has to compute.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from pydantic import Field
 
 from agentfw.optimizer import Advantage, Scored
 
-from .arithmetic import normalised
+from .arithmetic import normalised, spread
 from .attribution import by_component, throughout
-from .relative import LossSettings, Relative
+from .relative import Aggregation, LossSettings, Relative
 
 __all__ = ["GDPO", "GDPOSettings"]
 
@@ -28,19 +31,21 @@ WHITENING_EPSILON = 1e-4
 
 class GDPOSettings(LossSettings):
     weights: dict[str, float] = Field(
-        default_factory=dict, description="How much a component counts after it was normalised; 1 where not given."
+        default_factory=dict, description="Weight of each component after it is normalised. Default: 1."
     )
-    whiten: bool = Field(True, description="Normalise the advantages once more over the whole batch.")
+    whiten: bool = Field(True, description="Divide the advantages by their standard deviation over the whole batch.")
+    aggregation: Aggregation = "episode_mean"
 
 
 class GDPO(Relative[GDPOSettings]):
-    """Each component against the same component of the other samples."""
+    """Each component relative to the same component of the other samples."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         samples = [scored for group in groups for scored in group]
         values = [value for group in groups for value in self._sums(group)]
-        if self.settings.whiten and values:
-            values = normalised(values, WHITENING_EPSILON)
+        if self.settings.whiten:
+            unit = spread(values) + WHITENING_EPSILON
+            values = [value / unit for value in values]
         found: list[Advantage] = []
         for scored, value in zip(samples, values, strict=True):
             found += throughout(scored, value)

@@ -1,11 +1,12 @@
-"""GiGPO: besides whole episodes, turns are compared that were taken in the same state.
+"""GiGPO: besides whole episodes, it compares turns that were taken in the same state.
 
-The one rule: A = A_episode + w A_step. A_step compares the discounted returns of those turns of a group that were shown
-the same; a turn whose state nobody else was in has no A_step.
+A = A_episode + step_weight A_step. A_step compares the discounted returns of the turns of a group that were shown the
+same state. A turn whose state no other turn shares has an A_step of zero.
 
     agentfw train --optimizer gigpo --set optimizer.step_weight=0.5
 
-What identifies a state is the text that was new to the policy: the messages since its last answer.
+A state is identified by the text that was new to the policy: the messages since its last answer. The loss is a mean
+over turns (`sequence_mean`), as the paper's objective is a mean over episodes and steps.
 """
 
 from __future__ import annotations
@@ -25,22 +26,20 @@ from .returns import returns_to_go
 
 __all__ = ["GiGPO", "GiGPOSettings"]
 
-# How the agent heads what became known: [12.5] round 3 of 20
+# The head of a message to the agent, such as: [12.5] round 3 of 20
 _CLOCK = re.compile(r"\A\[[^\]\n]*\](?: round \d+ of \d+)?(?=\n|\Z)")
 
 
 class GiGPOSettings(LossSettings):
-    step_weight: float = Field(1.0, ge=0, description="How much comparing turns counts beside comparing episodes (w).")
-    gamma: float = Field(0.95, ge=0, le=1, description="What a reward one turn later is worth to a turn.")
-    scale: bool = Field(False, description="Divide by the spread of what is compared, as GRPO does.")
-    clock: bool = Field(
-        False, description="Whether the time and round at the head of a message tell states apart, too."
-    )
+    step_weight: float = Field(1.0, ge=0, description="Weight of the comparison of turns (w).")
+    gamma: float = Field(0.95, ge=0, le=1, description="Discount of rewards from one turn to the one before it.")
+    scale: bool = Field(False, description="Divide by the standard deviation of what is compared, as GRPO does.")
+    clock: bool = Field(False, description="Treat the time and round at the head of a message as part of the state.")
     kl: Kl = 0.01
 
 
 class GiGPO(Relative[GiGPOSettings]):
-    """Each episode against the others of its task, and each turn against others in the same state."""
+    """Each episode relative to the others of its task, and each turn relative to others in the same state."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         self.figures |= {"turns": 0.0, "turns_compared": 0.0}
@@ -66,7 +65,7 @@ class GiGPO(Relative[GiGPOSettings]):
         return found
 
     def state_of(self, episode: Episode, turn: Turn) -> tuple[str, ...]:
-        """What the policy read that it hadn't read before."""
+        """What the policy was shown for the first time."""
         news: list[str] = []
         for index in reversed(turn.shown):
             message = episode.messages[index]

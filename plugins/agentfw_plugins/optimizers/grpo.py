@@ -1,12 +1,13 @@
-"""GRPO and what differs from it in values only: Dr. GRPO, DAPO and GSPO.
+"""GRPO, and the variants of it that differ in settings only: Dr. GRPO and GSPO.
 
-The one rule: A = r - mean of the group, by the group's spread or not, the same for every turn of an episode. Groups in
-which all fared alike say nothing; DAPO leaves them out, so that they don't thin out the tokens that do.
+A = r - mean of the group, divided by the group's standard deviation or not. Every turn of an episode carries it. A
+group of one teaches nothing.
 
     agentfw train --optimizer grpo
     agentfw train --optimizer dr_grpo --set optimizer.length=256
 
-GRPO's values are those of DeepSeekMath, with the KL term at 0.04. A group of one teaches nothing.
+GRPO's defaults are those of DeepSeekMath, with the KL penalty at 0.04. Its mean is over the sampled outputs, which here
+are episodes (`episode_mean`), and so are those of Dr. GRPO and GSPO.
 """
 
 from __future__ import annotations
@@ -22,20 +23,23 @@ from .arithmetic import alike, centred, normalised
 from .attribution import throughout
 from .relative import Aggregation, ClipHigh, ClipLow, Kl, Length, LossSettings, Ratio, Relative
 
-__all__ = ["GRPO", "DAPOSettings", "DrGRPOSettings", "GRPOSettings", "GSPOSettings"]
+__all__ = ["GRPO", "DrGRPOSettings", "GRPOSettings", "GSPOSettings", "Skip"]
 
-Scale = Annotated[bool, Field(description="Divide by the group's spread, so that tasks of any spread count alike.")]
-Skip = Annotated[bool, Field(description="Leave out groups in which all fared alike; they are counted.")]
+Scale = Annotated[bool, Field(description="Divide by the group's standard deviation.")]
+Skip = Annotated[
+    bool, Field(description="Leave out groups whose rewards are all equal, unless kl is above 0. They are counted.")
+]
 
 
 class GRPOSettings(LossSettings):
     scale: Scale = True
     skip: Skip = False
+    aggregation: Aggregation = "episode_mean"
     kl: Kl = 0.04
 
 
 class DrGRPOSettings(GRPOSettings):
-    """No spread and a constant length: neither easy tasks nor short answers are favoured."""
+    """No standard deviation and a constant length, so that neither easy tasks nor short answers are favoured."""
 
     scale: Scale = False
     aggregation: Aggregation = "token_sum"
@@ -43,17 +47,8 @@ class DrGRPOSettings(GRPOSettings):
     kl: Kl = 0.0
 
 
-class DAPOSettings(GRPOSettings):
-    """More room above than below, all tokens alike, no KL, and no groups that say nothing."""
-
-    skip: Skip = True
-    clip_high: ClipHigh = 0.28
-    aggregation: Aggregation = "token_mean"
-    kl: Kl = 0.0
-
-
 class GSPOSettings(GRPOSettings):
-    """One ratio for a whole turn, the geometric mean of its tokens', and so a far narrower clip."""
+    """One ratio for a whole turn, the geometric mean of its tokens' ratios, and therefore far narrower clipping."""
 
     ratio: Ratio = "sequence"
     clip_low: ClipLow = 3e-4
@@ -62,13 +57,13 @@ class GSPOSettings(GRPOSettings):
 
 
 class GRPO(Relative[GRPOSettings]):
-    """Each sample against the others of its task."""
+    """Each sample relative to the others of its task."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         found: list[Advantage] = []
         for group in groups:
             rewards = [scored.reward for scored in group]
-            if self.settings.skip and alike(rewards):
+            if self.settings.skip and not self.settings.kl and alike(rewards):
                 continue
             values = normalised(rewards) if self.settings.scale else centred(rewards)
             for scored, value in zip(group, values, strict=True):

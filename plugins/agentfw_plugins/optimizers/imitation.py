@@ -1,7 +1,7 @@
 """Imitation: every answer of a demonstration is made more likely, as it is.
 
-The one rule: A = 1 for each turn that holds a whole answer, for the loss `likelihood`, which needs no ratio. What was
-broken off or couldn't be understood is nothing to imitate.
+A = 1 for each turn that holds a whole answer, with the loss `likelihood`, which needs no ratio. An answer that was
+interrupted, cut off at its maximum length or not understood is no example to follow, and is left out.
 
     agentfw train calendar --teacher linear --optimizer imitation --learner sft
     agentfw train calendar --teacher linear --optimizer imitation --learner sft --set optimizer.least=60
@@ -22,11 +22,11 @@ __all__ = ["Imitation", "ImitationSettings"]
 
 
 class ImitationSettings(Settings):
-    least: float | None = Field(None, description="Leave out episodes whose reward is below this.")
+    least: float | None = Field(None, description="Minimum reward of an episode to learn from. Default: all episodes.")
 
 
 class Imitation(Optimizer):
-    """The same advantage for every answer."""
+    """The same advantage for every whole answer."""
 
     def __init__(self, settings: ImitationSettings) -> None:
         self.settings = settings
@@ -37,13 +37,14 @@ class Imitation(Optimizer):
         shown = [scored for group in groups for scored in group]
         least = self.settings.least
         kept = [scored for scored in shown if least is None or scored.reward >= least]
-        self._figures = {"demonstrations": float(len(kept)), "left_out": float(len(shown) - len(kept))}
-        return [
-            Advantage(scored.episode.id, turn.index, 1.0)
-            for scored in kept
-            for turn in spoken(scored.episode)
-            if turn.finish != "interrupted" and not turn.failures
-        ]
+        answers = [(scored.episode.id, turn) for scored in kept for turn in spoken(scored.episode)]
+        whole = [(name, turn) for name, turn in answers if turn.finish == "stop" and not turn.failures]
+        self._figures = {
+            "demonstrations": float(len(kept)),
+            "left_out": float(len(shown) - len(kept)),
+            "answers_left_out": float(len(answers) - len(whole)),
+        }
+        return [Advantage(name, turn.index, 1.0) for name, turn in whole]
 
     def loss(self) -> Loss:
         return Loss("likelihood")

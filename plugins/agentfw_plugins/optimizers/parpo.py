@@ -1,10 +1,10 @@
-"""PARPO: general and personal rewards on two tracks, the personal one against the user's own history.
+"""PARPO: separate advantages for shared and personal rewards, the latter relative to each user's own history.
 
-The one rule: A = w_base A_base + w_personal A_personal. A_base compares within the group; A_personal measures from a
-baseline b in units of the user's anchor, a running mean m and variance v of that user's personal rewards, which is
-read before the batch changes it.
+A = base_weight A_base + personal_weight A_personal. A_base compares the base rewards within the group, as GRPO does.
+A_personal = (r - b) / s is measured from a baseline b in units of the user's anchor, the running mean m and variance v
+of that user's personal rewards. The anchor is read before the batch updates it.
 
-    min_upper   b = min(group mean, m + margin sqrt(v))     the default: never far above what the user is used to
+    min_upper   b = min(group mean, m + margin sqrt(v))     the default
     max_lower   b = max(group mean, m - margin sqrt(v))
     anchor      b = m
     group       b = group mean
@@ -14,12 +14,20 @@ read before the batch changes it.
     agentfw train --optimizer parpo --set optimizer.personal_weight=0                              # C3, no personal one
     agentfw train --optimizer parpo --set optimizer.baseline=group --set optimizer.scale=group     # C4, no anchor
 
-C1 is the optimizer `grpo`, on the sum. The text at hand lost the paper's equations: baseline and scale are readings of
-its prose, and every number here is common practice. An anchor of a few samples is no yardstick: divided by a spread
-that is too small by chance, one user's advantages outweigh everybody else's. So an anchor counts after some batches;
-its first ones are averaged evenly; its variance is that within groups, where tasks are alike; a single sample's is
-taken around the old mean, for around its own there is none; and a user without any spread so far is compared within the
-group. `tests/benchmarks/optimizers_bias.py` measures what that brings.
+|A_personal| <= max(bound, (n - 1) / sqrt(n)) in a group of n, whatever the history. The second term is what a reward
+that is normalised within its group can reach. A reward that is measured against a history has no such limit: after a
+few equal batches sqrt(v) is close to zero, and the next different reward would get an advantage in the hundreds. So
+s = max(sqrt(v), max |r - b| / bound), with the maximum over the user's rewards in the group. Order and sign of the
+advantages stay as they are; a user whose rewards leave their history counts as more varied than that history says. By
+Chebyshev's inequality this affects at most 1 / bound^2 of the rewards of a user who doesn't change, measured from their
+mean. The default of 4 is what a normalised reward can reach in a group of 17.
+
+The paper's text at hand has lost its equations and constants. Baseline and scale are readings of its prose, and the
+numbers are common practice. The bound takes the place of a constant floor on sqrt(v), which would depend on the unit of
+the rewards. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches, its first
+batches are averaged evenly, and its variance is that within groups, where the task is the same. A single sample's
+variance is taken around the old mean. A user whose rewards have never differed is compared within the group.
+tests/benchmarks/optimizers_bias.py measures what each of these changes.
 """
 
 from __future__ import annotations
@@ -34,47 +42,56 @@ from pydantic import Field
 from agentfw.errors import StorageError
 from agentfw.optimizer import Advantage, Scored
 
-from .arithmetic import EPSILON, mean, normalised, spread
+from .arithmetic import EPSILON, ROUNDING, centred, mean, normalised, spread
 from .attribution import of_track, throughout
-from .relative import Kl, LossSettings, Relative
+from .relative import Aggregation, Kl, LossSettings, Relative
 
 __all__ = ["PARPO", "Anchor", "PARPOSettings"]
 
 
 class PARPOSettings(LossSettings):
-    base_weight: float = Field(0.5, ge=0, description="How much the general track counts; the paper's value is lost.")
+    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage. The paper's value is lost.")
     personal_weight: float = Field(
-        0.5, ge=0, description="How much the personal track counts; the paper's value is lost."
+        0.5, ge=0, description="Weight of the personal advantage. The paper's value is lost."
     )
     baseline: Literal["min_upper", "max_lower", "anchor", "group"] = Field(
-        "min_upper", description="What personal rewards are measured from; the paper's equation is lost."
+        "min_upper", description="Baseline that personal rewards are measured from. The paper's equation is lost."
     )
     scale: Literal["anchor", "group"] = Field(
-        "anchor", description="Whose spread personal rewards are measured in; the paper's equation is lost."
+        "anchor",
+        description="Standard deviation that personal advantages are divided by: that of the user's history or of the "
+        "group. The paper's equation is lost.",
     )
     margin: float = Field(
-        1.0, ge=0, description="How many deviations a baseline may lie off the anchor; the paper's value is lost."
+        1.0,
+        ge=0,
+        description="Distance between the anchor's mean and the baseline's limit, in standard deviations. "
+        "The paper's value is lost.",
     )
     decay: float = Field(
-        0.9, ge=0, lt=1, description="How much of an anchor is left after a batch; the paper's value is lost."
+        0.9, ge=0, lt=1, description="Decay of the per-user running mean and variance. The paper's value is lost."
     )
     variance: Literal["batch", "around_old_mean", "within_groups"] = Field(
         "within_groups",
-        description="Around what an anchor's variance is taken: the mean of the user's batch, the mean so far, or that "
-        "of each group, so that tasks of different difficulty don't count as spread. The paper doesn't say.",
+        description="Mean that a user's variance is taken around: of the batch, of the history, or of each group, "
+        "so that tasks of different difficulty don't count as spread. The paper doesn't say.",
     )
-    least_spread: float = Field(
-        0.01, gt=0, description="No anchor's spread counts as less than this; the paper's value is lost."
+    bound: float = Field(
+        4.0,
+        ge=1,
+        description="Maximum size of a personal advantage that is measured against a user's anchor. "
+        "Where a group's rewards lie further off, the user's standard deviation counts as larger.",
     )
     warm_up: int = Field(
-        3, ge=1, description="Batches before a user's anchor counts, and not the group; the paper's value is lost."
+        3, ge=1, description="Batches of a user before their anchor is used. The paper's value is lost."
     )
+    aggregation: Aggregation = "episode_mean"
     kl: Kl = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What is remembered of one user's personal rewards."""
+    """Running statistics of one user's personal rewards."""
 
     mean: float
     variance: float
@@ -113,16 +130,17 @@ class PARPO(Relative[PARPOSettings]):
 
     def _personal(self, names: Sequence[str], rewards: Sequence[float]) -> list[float]:
         """The personal advantages of one group."""
-        middle, unit, relative = mean(rewards), spread(rewards) + EPSILON, normalised(rewards)
-        values: list[float] = []
-        for place, (name, reward) in enumerate(zip(names, rewards, strict=True)):
-            if not self._counts(name):
-                values.append(relative[place])
-                continue
+        middle, differences, values = mean(rewards), centred(rewards), normalised(rewards)
+        for name in filter(self._counts, dict.fromkeys(names)):
             anchor = self.anchors[name]
             deviation = math.sqrt(anchor.variance)
-            scale = unit if self.settings.scale == "group" else max(deviation, self.settings.least_spread)
-            values.append((reward - self._baseline(middle, anchor.mean, self.settings.margin * deviation)) / scale)
+            # Differences within the group are exact zeros where its rewards are equal.
+            offset = middle - self._baseline(middle, anchor.mean, self.settings.margin * deviation)
+            own = {place: differences[place] + offset for place, other in enumerate(names) if other == name}
+            unit = spread(rewards) + EPSILON if self.settings.scale == "group" else deviation
+            unit = max(unit, max(map(abs, own.values())) / self.settings.bound)
+            for place, difference in own.items():
+                values[place] = difference / unit
         return values
 
     def _baseline(self, middle: float, centre: float, margin: float) -> float:
@@ -133,8 +151,11 @@ class PARPO(Relative[PARPOSettings]):
         return centre if self.settings.baseline == "anchor" else middle
 
     def _counts(self, name: str) -> bool:
+        """Whether the user's anchor is used: it has seen enough batches, and rewards that differ."""
         anchor = self.anchors.get(name)
-        return anchor is not None and anchor.updates >= self.settings.warm_up and anchor.variance > 0
+        if anchor is None or anchor.updates < self.settings.warm_up:
+            return False
+        return math.sqrt(anchor.variance) > ROUNDING * abs(anchor.mean)
 
     def _updated(self, anchor: Anchor | None, groups: Sequence[Sequence[float]]) -> Anchor:
         rewards = [reward for group in groups for reward in group]
@@ -148,7 +169,8 @@ class PARPO(Relative[PARPOSettings]):
             variance = mean([(reward - middle) ** 2 for reward in rewards])
         if anchor is None:
             return Anchor(middle, variance, 1)
-        # As many batches as the decay would remember are averaged first: else the very first would weigh for long.
+        # The first batches are averaged evenly, as many as the decay would remember: otherwise the very first one
+        # would keep its weight for long.
         old = min(self.settings.decay, anchor.updates / (anchor.updates + 1))
         new = 1.0 - old
         return Anchor(old * anchor.mean + new * middle, old * anchor.variance + new * variance, anchor.updates + 1)
@@ -164,6 +186,6 @@ class PARPO(Relative[PARPOSettings]):
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StorageError(
-                f"these are no user anchors of parpo: {error!r}",
-                fix="was the checkpoint written with another optimizer, or by another version?",
+                f"the state holds no user anchors of parpo: {error!r}",
+                fix="resume with the optimizer and the version of agentfw that wrote the checkpoint",
             ) from error

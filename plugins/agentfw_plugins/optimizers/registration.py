@@ -22,9 +22,9 @@ REGISTRATION = Registration(
         ),
         Component(
             "dapo",
-            "agentfw_plugins.optimizers.grpo:GRPO",
+            "agentfw_plugins.optimizers.dapo:DAPO",
             "GRPO with a wider upper clipping range, a token-level mean, and without groups of equal rewards",
-            settings="agentfw_plugins.optimizers.grpo:DAPOSettings",
+            settings="agentfw_plugins.optimizers.dapo:DAPOSettings",
         ),
         Component(
             "gspo",

@@ -1,7 +1,7 @@
-"""What all optimizers that compare samples have in common: the settings of their loss, the check, the figures.
+"""What all optimizers that compare samples have in common: the settings of their loss, the input check, the figures.
 
-The one rule: an algorithm is its advantages and its loss's values, so each has the same settings of the loss with
-defaults of its own. What is wrong with a batch is told before anything that the optimizer remembers has changed.
+An algorithm is its advantages and the values of its loss, so every optimizer has the same loss settings with defaults
+of its own. A batch is checked before anything that the optimizer remembers changes.
 
     class CentredSettings(LossSettings):
         clip_high: ClipHigh = 0.28
@@ -26,30 +26,34 @@ from .attribution import check
 
 __all__ = ["Aggregation", "ClipHigh", "ClipLow", "Kl", "Length", "LossSettings", "Ratio", "RatioCap", "Relative"]
 
-ClipLow = Annotated[float, Field(ge=0, description="A ratio below 1 - clip_low earns nothing more.")]
-ClipHigh = Annotated[float, Field(ge=0, description="A ratio above 1 + clip_high earns nothing more.")]
+ClipLow = Annotated[float, Field(ge=0, description="Lower clipping range of the importance ratio.")]
+ClipHigh = Annotated[float, Field(ge=0, description="Upper clipping range of the importance ratio.")]
 Ratio = Annotated[
     Literal["token", "sequence"],
-    Field(description="The ratio to the policy that sampled: of each token, or one of a whole turn."),
+    Field(description="Importance ratio of each token, or the geometric mean over the tokens of a turn."),
 ]
 RatioCap = Annotated[
-    float | None, Field(gt=0, description="No ratio counts for more than this, also where nothing is clipped.")
+    float | None, Field(gt=0, description="Maximum importance ratio, also where the advantage is negative.")
 ]
 Aggregation = Annotated[
-    Literal["token_mean", "sequence_mean", "token_sum"],
-    Field(description="All tokens alike; each turn alike, by the mean of its tokens; or sums of tokens by `length`."),
+    Literal["token_mean", "sequence_mean", "episode_mean", "token_sum"],
+    Field(
+        description="How tokens are averaged: over all tokens of the batch, over turns, over episodes, "
+        "or as a sum per episode that is divided by `length`."
+    ),
 ]
 Length = Annotated[
     int | None,
-    Field(
-        ge=1,
-        description="What token_sum divides by: the most tokens of an answer. Only the size of a step hangs on it.",
-    ),
+    Field(ge=1, description="Constant that token_sum divides by, such as the maximum tokens of an episode."),
 ]
-Kl = Annotated[float, Field(ge=0, description="What the distance to the policy without adapter costs, in the loss.")]
+Kl = Annotated[float, Field(ge=0, description="Weight of the KL penalty towards the reference policy.")]
 ImportanceCap = Annotated[
     float | None,
-    Field(gt=0, description="Correct for a sampler that differs from the trainer, by a weight of at most this."),
+    Field(
+        gt=0,
+        description="Maximum importance weight that corrects for a sampler that differs from the trainer. "
+        "Default: no correction.",
+    ),
 ]
 
 
@@ -68,7 +72,7 @@ class LossSettings(Settings):
     @model_validator(mode="after")
     def _sums_need_a_length(self) -> LossSettings:
         if self.aggregation == "token_sum" and self.length is None:
-            raise ValueError("aggregation token_sum needs a length to divide by, such as the most tokens of an answer")
+            raise ValueError("aggregation token_sum needs length, such as the maximum tokens of an episode")
         return self
 
     def loss(self) -> Loss:
@@ -88,14 +92,18 @@ Chosen = TypeVar("Chosen", bound=LossSettings)
 
 
 class Relative(Optimizer, Generic[Chosen]):
-    """An optimizer that compares samples with each other. `compare` is the one method that it must have."""
+    """An optimizer that compares samples with each other. Subclasses implement `compare`."""
 
     def __init__(self, settings: Chosen) -> None:
         self.settings = settings
         self.figures: dict[str, float] = {}
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        """The advantages of checked groups, none of them empty; may add to the figures."""
+        """The advantages of checked groups, none of them empty. May add to the figures.
+
+        A turn without an advantage is left out of the loss. One with an advantage of zero counts in the loss's mean,
+        and is computed only where a KL penalty acts on it.
+        """
         raise NotImplementedError
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:

@@ -1,13 +1,14 @@
-"""Round-wise advantages (pearl): one baseline for each position of a round.
+"""Round-wise advantages (pearl): one baseline for each round position.
 
-The one rule: G_t = r_t + gamma G_(t+1) is compared with the G_t of the other samples at the same round t. So what a
-round can bring, which a curriculum changes on the way, favours neither early nor late rounds.
+G_t = r_t + gamma G_(t+1) is compared with the G_t of the other samples at the same round t. A curriculum changes what a
+round can earn from round to round; with a baseline for each, neither early nor late rounds are favoured.
 
     agentfw train calendar --optimizer roundwise --set optimizer.gamma=0.5
 
 Every turn of a round carries the round's advantage. Samples that ended before a round are not part of its baseline.
-The loss's values are the paper's (clip 0.2 and 0.28, means of sequences, no KL). Its gamma and epsilon are lost: a
-large gamma credits a round with what it made possible later, a small one keeps the noise of later rounds out.
+The loss settings are the paper's: clipping ranges 0.2 and 0.28, no KL penalty, and a mean over turns (`sequence_mean`),
+because its trainer treats every step of an episode as a sequence of its own. The values of gamma and epsilon are lost.
+A large gamma credits a round with what it makes possible later; a small one keeps out the noise of later rounds.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ __all__ = ["Roundwise", "RoundwiseSettings"]
 
 class RoundwiseSettings(LossSettings):
     gamma: float = Field(
-        0.9, ge=0, le=1, description="What a reward one round later is worth to a round; the paper's value is lost."
+        0.9,
+        ge=0,
+        le=1,
+        description="Discount of rewards from one round to the one before it. The paper's value is lost.",
     )
-    epsilon: float = Field(
-        1e-6, gt=0, description="What is added to the variance of a position; the paper's value is lost."
-    )
+    epsilon: float = Field(1e-6, gt=0, description="Added to the variance of each position. The paper's value is lost.")
     clip_high: ClipHigh = 0.28
 
 
 class Roundwise(Relative[RoundwiseSettings]):
-    """Each round against the same round of the other samples."""
+    """Each round relative to the same round of the other samples."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         return [advantage for group in groups for advantage in self._group(group)]
@@ -57,7 +59,7 @@ class Roundwise(Relative[RoundwiseSettings]):
         ]
 
     def _normalised(self, returns: Sequence[float]) -> list[float]:
-        """By the biased deviation with epsilon beneath the root, as the paper writes it."""
+        """Normalised by the biased variance plus epsilon, as in the paper."""
         differences = centred(returns)
         variance = math.fsum(value * value for value in differences) / len(differences)
         return [value / math.sqrt(variance + self.settings.epsilon) for value in differences]

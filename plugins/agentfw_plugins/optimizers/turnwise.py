@@ -1,12 +1,14 @@
-"""Turn-wise advantages (proactor): each turn against the same turn of the other samples, by what it earned itself.
+"""Turn-wise advantages (proactor): each turn relative to the same turn of the other samples, by its own rewards.
 
-The one rule: A = nrm(r_turn) over the samples at one turn of one task, and turns at which all fared alike are left out.
-A turn earns what was said of it, of its round and of its whole episode; nothing is handed on from later turns.
+A = nrm(r_turn) over the samples at one turn of one task. A turn earns the scores given to itself, to its round and to
+its whole episode; nothing is passed back from later turns. Turns whose rewards are all equal are left out, unless a KL
+penalty acts on them.
 
     agentfw train --optimizer turnwise --set optimizer.ratio_cap=100
 
-The ratio is capped at 10, also where the advantage is negative and nothing is clipped. The paper doesn't give its two
-clip values nor how it averages; the ones here are common practice.
+The importance ratio is capped at 10, also where the advantage is negative and clipping doesn't apply. The paper gives
+neither its clipping ranges nor how it averages; the mean over all tokens (`token_mean`) and the ranges here are common
+practice.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class TurnwiseSettings(LossSettings):
 
 
 class Turnwise(Relative[TurnwiseSettings]):
-    """Each turn against the same turn of the other samples."""
+    """Each turn relative to the same turn of the other samples."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         self.figures |= {"turns": 0.0, "turns_alike": 0.0}
@@ -48,7 +50,8 @@ class Turnwise(Relative[TurnwiseSettings]):
             self.figures["turns"] += 1
             if alike(rewards):
                 self.figures["turns_alike"] += 1
-                continue
+                if not self.settings.kl:
+                    continue
             for (place, _), value in zip(earned, normalised(rewards), strict=True):
                 if (group[place].episode.id, index) in said:
                     found.append(Advantage(group[place].episode.id, index, value))
@@ -56,7 +59,7 @@ class Turnwise(Relative[TurnwiseSettings]):
 
 
 def _earned(scored: Scored) -> list[float]:
-    """For each turn what was said of it, of its round and of the whole episode."""
+    """For each turn the sum of the scores of the turn, of its round and of the whole episode."""
     throughout: list[float] = []
     of_round: dict[int, list[float]] = {}
     of_turn: dict[int, list[float]] = {}

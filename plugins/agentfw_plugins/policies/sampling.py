@@ -1,11 +1,11 @@
-"""Drawing tokens: one seed for each answer, and one draw for each token.
+"""Sampling of tokens: one seed for each answer, and one draw for each token.
 
-The one rule: an answer depends on its own request and on nothing else. Its seed comes from the run's seed, the task and
-the prompt, so neither the order of requests nor who shares a batch with it moves a single draw.
+An answer depends on its own request and on nothing else. Its seed comes from the run's seed, the task and the prompt,
+so neither the order of requests nor the other answers in a batch change a single draw.
 
-The logprob of a token is what the model itself thinks of it, at temperature 1 and with the whole vocabulary, however
-it was drawn; vLLM says the same, and it is what a learner computes. Whoever trains draws at temperature 1 and top_p 1:
-then it is also the probability that the token was drawn with.
+A token's logprob is that of the distribution it was sampled from, with temperature and top_p: what an importance weight
+has to be computed from. A learner divides its logits by the same temperature. At temperature 0 every token has the
+probability 1, which says nothing; there the logprob is the model's own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Sampled", "draw", "request_seed"]
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What was drawn, what the model thinks of it, and which version it was."""
+    """Sampled tokens, their logprobs in the distribution they were sampled from, and the model's version."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -45,25 +45,26 @@ def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:
 def draw(
     logits: Tensor, temperatures: Sequence[float], top_ps: Sequence[float], numbers: Sequence[float]
 ) -> tuple[list[int], list[float]]:
-    """A token for each row of logits [rows, vocabulary], and what the model thinks of it.
+    """A token for each row of logits [rows, vocabulary], and its logprob in the distribution it was sampled from.
 
-    `numbers` are drawn evenly from 0 to 1, one a row. A temperature of 0 takes the likeliest token.
+    `numbers` are drawn uniformly from 0 to 1, one for each row. A temperature of 0 takes the likeliest token.
     """
     import torch
 
-    logprobs = logits.float().log_softmax(-1)
     wide = {"dtype": torch.float64, "device": logits.device}
     heat = torch.tensor([temperature or 1.0 for temperature in temperatures], **wide)
     # In 64 bits: with 32 a draw would fall on the wrong side of a border once in some million tokens.
     chances = (logits.double() / heat[:, None]).softmax(-1)
     if min(top_ps) < 1.0:
-        chances = _nucleus(chances, torch.tensor(top_ps, **wide))
+        shares = [top_p if temperature else 1.0 for top_p, temperature in zip(top_ps, temperatures, strict=True)]
+        chances = _nucleus(chances, torch.tensor(shares, **wide))
     heights = chances.cumsum(-1)
     aims = torch.tensor(numbers, **wide)[:, None] * heights[:, -1:]
     drawn = torch.searchsorted(heights, aims, right=True).clamp_(max=logits.shape[-1] - 1)
     greedy = torch.tensor([temperature == 0.0 for temperature in temperatures], device=logits.device)
     tokens = torch.where(greedy[:, None], logits.argmax(-1, keepdim=True), drawn)
-    return tokens[:, 0].tolist(), logprobs.gather(-1, tokens)[:, 0].tolist()
+    logprobs = (chances.gather(-1, tokens) / heights[:, -1:]).log()
+    return tokens[:, 0].tolist(), logprobs[:, 0].tolist()
 
 
 def _nucleus(chances: Tensor, top_ps: Tensor) -> Tensor:

@@ -51,16 +51,17 @@ class _Answer:
         self._numbers = np.random.default_rng(seed)
 
     def draw(self, row: Row) -> int:
-        """The next token, noted with what the model thinks of it at temperature 1, however it is drawn."""
-        logprobs = log_softmax(row.logits)
-        token = int(logprobs.argmax())
+        """The next token, recorded with its logprob in the distribution that it was sampled from."""
         if self.temperature > 0:
-            token = self._drawn(row.logits.astype(np.float64) / self.temperature)
+            token, logprob = self._drawn(row.logits.astype(np.float64) / self.temperature)
+        else:
+            token = int(row.logits.argmax())
+            logprob = float(log_softmax(row.logits)[token])
         self.token_ids.append(token)
-        self.logprobs.append(float(logprobs[token]))
+        self.logprobs.append(logprob)
         return token
 
-    def _drawn(self, logits: np.ndarray) -> int:
+    def _drawn(self, logits: np.ndarray) -> tuple[int, float]:
         chances = np.exp(logits - logits.max())
         chances /= chances.sum()
         if self.top_p < 1:
@@ -70,7 +71,8 @@ class _Answer:
             chances[order[outside]] = 0.0
         heights = np.cumsum(chances)
         aim = self._numbers.random() * heights[-1]
-        return min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
+        token = min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
+        return token, float(np.log(chances[token] / heights[-1]))
 
 
 class TinyPolicy(Policy):
@@ -117,6 +119,8 @@ class TinyPolicy(Policy):
             pieces=pieces,
             version=version,
             finish="stop" if ended else "length",
+            temperature=answer.temperature,
+            top_p=answer.top_p,
         )
 
     async def _answer_all(self) -> None:

@@ -1,14 +1,14 @@
 """A language model in this process, on the CPU or on a GPU, through transformers.
 
-The one rule: what it says of its tokens is exact. The ids are those that the model read and drew, and one seed gives
-one answer, whatever else is being generated at the same time.
+Token ids are those that the model read and drew, and one seed gives one answer, whatever else is being generated at
+the same time.
 
     agentfw run calendar --policy transformers --set policy.model=path/to/model
     agentfw train calendar --policy transformers --optimizer grpo
 
-On a CPU an answer is the same to the last bit however many others share its batch. On a GPU kernels choose their
-order of adding by the size of the batch: the last bits of a logprob differ, and once in a while a draw that falls on a
-border.
+On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md
+says on which processors that was tested). On a GPU kernels choose their order of adding by the size of the
+batch: the last bits of a logprob differ, and now and then a draw that falls on a border.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentfw import Settings
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Policy, Request
 
-from ..models import Chat, Device, Precision, choose_device, locate
+from ..models import Chat, Device, Precision, choose_device, fix_order_of_adding, locate
 from .sampling import request_seed
 from .transformers_engine import Engine, Job
 from .transformers_rows import ATTENTION, blocks, register_attention
@@ -58,6 +58,7 @@ class TransformersPolicy(Policy):
 
     def __init__(self, settings: TransformersSettings | None = None) -> None:
         self.settings = settings or TransformersSettings()
+        fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may compute before that
         folder = locate(self.settings.model)
         self._chat = Chat(folder)
         self._context = _context(folder, self.settings.context)
@@ -93,6 +94,8 @@ class TransformersPolicy(Policy):
             pieces=pieces,
             version=sampled.version,
             finish=sampled.finish,
+            temperature=job.temperature,
+            top_p=job.top_p,
         )
 
     async def publish(self, adapter: Path, version: str) -> None:

@@ -1,7 +1,7 @@
-"""A table of what each choice is worth in each state, and how it learns from the records of episodes.
+"""A table of the value of each choice in each state, and how it learns from recorded episodes.
 
-The one rule: a state is whatever short text the world puts into an observation as `state`; a choice is one call, or
-nothing. So a table fits every environment that tells its state, and knows nothing of any.
+A state is the short text that a world puts into an observation as `state`. A choice is one call, or nothing. So a table
+works with every environment that reports its state.
 
     table = Table([None, Intervention("respond")])
     learn(table, episodes, discount=0.99)
@@ -88,7 +88,7 @@ class Table:
 
     @classmethod
     def load(cls, path: Path) -> Table:
-        fix = "give a file that `agentfw engagement` or the `tabular` learner wrote"
+        fix = "pass a table that the learner `tabular` or Table.save wrote"
         try:
             return cls.from_record(json.loads(path.read_text("utf-8")))
         except OSError as error:

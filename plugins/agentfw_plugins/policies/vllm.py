@@ -77,6 +77,8 @@ class VLLMPolicy(Policy):
             pieces=pieces,
             version=version,
             finish=sampled.finish,
+            temperature=question.temperature,
+            top_p=question.top_p,
         )
 
     async def publish(self, adapter: Path, version: str) -> None:

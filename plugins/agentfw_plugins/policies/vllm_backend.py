@@ -71,7 +71,10 @@ class Question:
 
 
 class Backend(Protocol):
-    """Where vLLM runs. An adapter is known by its name; the base by none."""
+    """Where vLLM runs. An adapter is known by its name; the base by none.
+
+    `complete` gives the logprobs of the sampled distribution, or none; `score` gives the model's own.
+    """
 
     async def open(self) -> int:
         """Start what has to be started, once; how many tokens the model reads."""
@@ -103,6 +106,8 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
         "gpu_memory_utilization": settings.memory,
         # A model's own taste in sampling would change what was asked for.
         "generation_config": "vllm",
+        # Logprobs of the distribution that is sampled from, with temperature and top_p.
+        "logprobs_mode": "processed_logprobs",
     }
     if settings.precision == "nf4":
         options["quantization"] = "bitsandbytes"

@@ -10,6 +10,7 @@ goes wrong is told with the end of its log, and a server that was started here e
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import re
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,9 +34,16 @@ from .vllm_backend import Question, VLLMSettings, engine_options
 
 __all__ = ["VLLMServer"]
 
+logger = logging.getLogger(__name__)
+
 Answer = TypeVar("Answer")
 
 _NAME = "base"
+_NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""What a server might otherwise take from the model's generation_config.json."""
+_EVEN = {"prompt": [0], "max_tokens": 16, "temperature": 1e4, "top_p": 1.0, "seed": 0, "ignore_eos": True}
+"""A request in whose distribution all tokens are about equally likely."""
+_SPREAD = 1.0  # nats between the logprobs of its answer; the model's own differ by far more
 _LOOK = 0.5  # seconds between two looks whether a server is up
 _TAIL = 20_000  # characters of the log that an error may look into
 _ENDING = 15.0  # seconds for a server to end
@@ -65,6 +74,8 @@ class VLLMServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._key = ""
+        # A server that is started here is told to; of any other one it is found out when it matters.
+        self._processed = None if settings.base_url else True
         self._endpoint = self._reached(settings.base_url)
 
     async def open(self) -> int:
@@ -76,7 +87,10 @@ class VLLMServer:
         return self._context
 
     async def complete(self, question: Question, name: str) -> Sampled:
+        plain = question.temperature in (0.0, 1.0) and question.top_p == 1.0
+        known = plain or await self._gives_processed()
         body = {
+            **_NEUTRAL,
             "prompt": list(question.prompt),
             "max_tokens": question.limit,
             "temperature": question.temperature,
@@ -86,7 +100,8 @@ class VLLMServer:
             "logprobs": 0,
             "return_token_ids": True,
         }
-        return await self._completed(body, name, lambda choice: _sampled(choice, question.end_ids, name))
+        sampled = await self._completed(body, name, lambda choice: _sampled(choice, question.end_ids, name))
+        return sampled if known else replace(sampled, logprobs=())
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]
@@ -147,6 +162,21 @@ class VLLMServer:
             raise self._blamed(f"{refusal}: {refusal.words}", "is that a vLLM of 0.11 or later?") from None
         except EndpointError as error:
             raise await self._lost(error) from None
+
+    async def _gives_processed(self) -> bool:
+        """Whether this server's logprobs are those of the sampled distribution, and not the model's own."""
+        async with self._endpoint.lock():
+            if self._processed is None:
+                body = {**_NEUTRAL, **_EVEN, "logprobs": 0, "return_token_ids": True}
+                even = (await self._completed(body, "", lambda choice: _sampled(choice, frozenset(), ""))).logprobs
+                self._processed = max(even) - min(even) < _SPREAD
+                if not self._processed:
+                    logger.warning(
+                        "%s gives logprobs without temperature and top_p, so they are left out; "
+                        "start it with --logprobs-mode processed_logprobs",
+                        self.settings.base_url,
+                    )
+        return self._processed
 
     async def _told(self, path: str, body: Mapping[str, Any]) -> None:
         try:

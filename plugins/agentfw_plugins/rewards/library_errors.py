@@ -1,10 +1,9 @@
-"""What goes wrong in agentfw_rewardmodels, as an error of agentfw.
+"""Turns errors of agentfw_rewardmodels into errors of agentfw.
 
-The one rule: the words are the library's, the exit code is agentfw's: 2 for what the caller can change, 3 for what
-isn't installed, 1 for the rest.
+The message is the library's, the exit code is agentfw's: 2 for bad input, 3 for a missing extra, 1 for the rest.
 
     >>> from agentfw_rewardmodels.errors import BadInputError
-    >>> with told():
+    >>> with translated_errors():
     ...     raise BadInputError("the table is empty", fix="give interactions")
     Traceback (most recent call last):
     ...
@@ -19,11 +18,11 @@ from contextlib import contextmanager
 from agentfw.errors import AgentfwError, MissingExtraError, StorageError, UsageError
 from agentfw_rewardmodels import errors as library
 
-__all__ = ["told"]
+__all__ = ["translated_errors"]
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Raise the library's errors as agentfw's."""
     try:
         yield

@@ -1,51 +1,50 @@
-"""`agentfw reward`: fit a preference model, ask it, look into it, measure it and keep it up to date, without a run.
+"""`agentfw reward`: fit a preference model, use it, explain it, measure it and update it, without a run.
 
     agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
     agentfw reward score ana "Book the museum first, then lunch nearby" --model preferences
     agentfw reward explain ana --model preferences --plot ana.svg
 
-The one rule: a command that fails leaves the model on disk as it was.
+A command that fails leaves the model on disk as it was.
 
-Imported when it is called: `agentfw --help` reads its name from the installed metadata alone.
+This module is imported for `agentfw reward --help`, so each command imports what it needs.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentfw.errors import UsageError
+from agentfw.out import Out
+
+from ..command_options import json_option, one_line
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels import PreferenceModel, Progress
 
 __all__ = ["reward"]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _TABLE = click.Path(path_type=Path)
-_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, and nothing else.")
 _model = click.option(
-    "--model", type=click.Path(path_type=Path), default="preferences", show_default=True, help="The model's folder."
+    "--model", type=click.Path(path_type=Path), default="preferences", show_default=True, help="Model directory."
 )
-_items = click.option("--items", type=_TABLE, help="Texts of items: a table with item and text.")
+_items = click.option("--items", type=_TABLE, help="Table of item texts, with the columns item and text.")
 _profiles = click.option(
-    "--profiles", type=_TABLE, help="Profiles of users: a table with user, and any other columns, each a view."
+    "--profiles", type=_TABLE, help="Table of user profiles, with the column user and any others; each is a view."
 )
-_profile = click.option("--profile", help="What is known of a user without interactions.")
+_profile = click.option("--profile", help="Profile text of a user without interactions.")
 
 
 @click.group()
 def reward() -> None:
-    """Fit a preference model, ask it, and keep it up to date.
+    """Fit a preference model, use it and update it.
 
-    Tables are .csv, .tsv, .jsonl or .parquet. Interactions have the columns user and item, and may have value (above 0
-    is a like) and time.
+    Tables are .csv, .tsv, .jsonl or .parquet. Interactions have the columns user and item, and optionally value (above
+    0 is a like) and time.
     """
 
 
@@ -53,32 +52,53 @@ def reward() -> None:
 @click.argument("interactions", type=_TABLE)
 @_items
 @_profiles
-@click.option("--validation", type=_TABLE, help="Interactions to stop by; a share of the others where not given.")
-@click.option("--out", type=click.Path(path_type=Path), default="preferences", show_default=True, help="Where to.")
-@click.option("--encoder", default="", help="wordllama, hash:256 or sentence-transformers:NAME; the best installed.")
-@click.option("--start", type=click.Path(path_type=Path), help="A model to begin the training from.")
-@click.option("--checkpoints", type=click.Path(path_type=Path), help="A folder: killed, the same command goes on.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, such as dimensions=32.")
-@_json
+@click.option(
+    "--validation",
+    type=_TABLE,
+    help="Interactions used for early stopping. Default: a random share of the training data.",
+)
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    default="preferences",
+    show_default=True,
+    help="Output directory.",
+)
+@click.option(
+    "--encoder",
+    default="",
+    help="Text encoder: wordllama, hash:256 or sentence-transformers:NAME. Default: the best one installed.",
+)
+@click.option("--start", type=click.Path(path_type=Path), help="Directory of a model to start training from.")
+@click.option(
+    "--checkpoints",
+    type=click.Path(path_type=Path),
+    help="Checkpoint directory. Run the same command again to resume.",
+)
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as dimensions=32. Can be repeated."
+)
+@json_option
 def fit(
     interactions: Path,
     items: Path | None,
     profiles: Path | None,
     validation: Path | None,
-    out: Path,
+    folder: Path,
     encoder: str,
     start: Path | None,
     checkpoints: Path | None,
     assignments: tuple[str, ...],
-    as_json: bool,
+    out: Out,
 ) -> None:
-    """Learn from interactions what each user likes, apart from what everybody does."""
+    """Fit a model that separates what each user likes from what everybody likes."""
     from agentfw.settings import parse_assignments
     from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 
-    from .library_errors import told
+    from .library_errors import translated_errors
 
-    with told():
+    with translated_errors():
         model = PreferenceModel.fit(
             interactions,
             items=items,
@@ -88,128 +108,124 @@ def fit(
             encoder=encoder,
             start=PreferenceModel.load(start) if start else None,
             checkpoints=checkpoints,
-            progress=_progress if sys.stderr.isatty() else None,
+            progress=lambda progress: out.progress(_how_far(progress)),
         )
-        if sys.stderr.isatty():
-            click.echo(err=True)
-        model.save(out)
+        out.progress("")
+        model.save(folder)
     report = model.report()
-    if as_json:
-        _data({"model": str(out), **report.as_dict()})
+    if out.json:
+        out.data({"model": str(folder), **report.as_dict()})
     else:
-        click.echo(f"{report.table()}\n\nwritten to {out}")
+        out.line(f"{report.table()}\n\nwritten to {folder}")
 
 
 @reward.command()
 @click.argument("user", required=False)
 @click.argument("text", required=False)
-@click.option("--file", type=click.File(encoding="utf-8"), help='Lines of {"user": ..., "text": ...}; - for stdin.')
+@click.option("--file", type=click.File(encoding="utf-8"), help='JSON lines {"user": ..., "text": ...}; - for stdin.')
 @_profile
 @_model
-@_json
-def score(user: str | None, text: str | None, file: Any, profile: str | None, model: Path, as_json: bool) -> None:
-    """What a user thinks of an action: a reward from 0 to 1, and the two reasons that it is made of."""
+@json_option
+def score(user: str | None, text: str | None, file: Any, profile: str | None, model: Path, out: Out) -> None:
+    """Score an action for a user: a reward from 0 to 1, and its two components."""
     if (file is None) == (text is None) or (file is not None and (user is not None or profile is not None)):
-        raise UsageError("give a user and a text, or a --file", fix='agentfw reward score ana "book the museum"')
-    from .library_errors import told
+        raise UsageError("pass a user and a text, or a --file", fix='agentfw reward score ana "book the museum"')
+    from .library_errors import translated_errors
 
-    with told():
+    with translated_errors():
         known = _load(model)
         found = known.score_many(_pairs(file)) if file else [known.score(str(user), str(text), profile=profile)]
-    if as_json:
-        _data([one.as_dict() for one in found])
+    if out.json:
+        out.data([one.as_dict() for one in found])
         return
     rows = [
-        [one.user, f"{one.reward:.3f}", f"{one.interest_z:+.2f}", f"{one.conformity_z:+.2f}", _line(one.text)]
+        [one.user, f"{one.reward:.3f}", f"{one.interest_z:+.2f}", f"{one.conformity_z:+.2f}", one_line(one.text)]
         for one in found
     ]
-    _table(["user", "reward", "interest", "conformity", "action"], rows, right=(1, 2, 3))
+    out.table(["user", "reward", "interest", "conformity", "action"], rows, right=(1, 2, 3))
 
 
 @reward.command()
 @click.argument("user", required=False)
 @click.argument("text", required=False)
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw it, as an .svg.")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw it into this .svg file.")
 @_profile
 @_model
-@_json
-def explain(
-    user: str | None, text: str | None, plot: Path | None, profile: str | None, model: Path, as_json: bool
-) -> None:
-    """What the model learned: of everybody, of a user, or why it scores a text for a user as it does."""
+@json_option
+def explain(user: str | None, text: str | None, plot: Path | None, profile: str | None, model: Path, out: Out) -> None:
+    """Explain what the model learned: about all users, about USER, or why it scores TEXT for USER as it does."""
     if plot is not None and text is not None:
-        raise UsageError("the reasons for one score have no picture", fix="leave out the text, or --plot")
+        raise UsageError("the explanation of one score has no picture", fix="pass either TEXT or --plot, not both")
     if plot is not None and plot.suffix.lower() != ".svg":
-        raise UsageError(f"can't draw into {plot}", fix="give the picture a name that ends in .svg")
+        raise UsageError(f"can't draw into {plot}", fix="choose a file name that ends in .svg")
     if profile is not None and text is None:
-        raise UsageError("--profile is for the score of a text", fix="give a text, too")
+        raise UsageError("--profile is only used to score a text", fix="pass a TEXT, or leave out --profile")
     from agentfw.runs.journal import write_whole
 
-    from .library_errors import told
+    from .library_errors import translated_errors
 
-    with told():
+    with translated_errors():
         known = _load(model)
         if text is not None:
             reasons = known.explain(str(user), text, profile=profile)
-            _told(reasons.as_dict(), reasons.table(), as_json)
+            _explained(reasons.as_dict(), reasons.table(), out)
             return
         report = known.report() if user is None else known.report(user)
     if plot is not None:
         write_whole(plot, report.plot().encode())
-    _told(report.as_dict(), report.table(), as_json)
+    _explained(report.as_dict(), report.table(), out)
 
 
 @reward.command("eval")
 @click.argument("interactions", type=_TABLE)
-@click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="How long the list is.")
+@click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="Length of the ranked list.")
 @click.option(
     "--by",
     type=click.Choice(["fused", "interest", "conformity"]),
-    help="What ranks, if not as the model says.",
+    help="Ranking method. Default: the model's.",
 )
 @_model
-@_json
-def evaluate(interactions: Path, count: int, by: Any, model: Path, as_json: bool) -> None:
-    """How well it finds likes that it has not seen: recall and NDCG of a list of `count`."""
-    from .library_errors import told
+@json_option
+def evaluate(interactions: Path, count: int, by: Any, model: Path, out: Out) -> None:
+    """Measure recall and NDCG on held-out interactions."""
+    from .library_errors import translated_errors
 
-    with told():
+    with translated_errors():
         found = _load(model).evaluate(interactions, count=count, by=by)
-    if as_json:
-        _data(found.as_dict())
+    if out.json:
+        out.data(found.as_dict())
         return
     rows = [[f"recall@{found.count}", f"{found.recall:.4f}"], [f"NDCG@{found.count}", f"{found.ndcg:.4f}"]]
-    _table(["figure", f"of {found.users:,} users"], rows, right=(1,))
+    out.table(["figure", f"of {found.users:,} users"], rows, right=(1,))
 
 
 @reward.command()
 @click.argument("interactions", type=_TABLE, required=False)
 @_items
 @_profiles
-@click.option("--out", type=click.Path(path_type=Path), help="Where to; in its own place where not given.")
+@click.option(
+    "--out", "folder", type=click.Path(path_type=Path), help="Output directory. Default: the model is updated in place."
+)
 @_model
-@_json
+@json_option
 def update(
-    interactions: Path | None, items: Path | None, profiles: Path | None, out: Path | None, model: Path, as_json: bool
+    interactions: Path | None, items: Path | None, profiles: Path | None, folder: Path | None, model: Path, out: Out
 ) -> None:
-    """Take new interactions, items and users into a model, without training."""
+    """Add new interactions, items and users to a model, without training."""
     if interactions is None and items is None and profiles is None:
-        raise UsageError("there is nothing to take in", fix="give interactions, --items or --profiles")
-    from .library_errors import told
+        raise UsageError("there is nothing to add", fix="pass INTERACTIONS, --items or --profiles")
+    from .library_errors import translated_errors
 
-    out = out or model
-    with told():
+    folder = folder or model
+    with translated_errors():
         before = _load(model)
         after = before.update(interactions or (), items=items, profiles=profiles)
-        after.save(out)
+        after.save(folder)
     grown = {"users": len(after.users) - len(before.users), "items": len(after.items) - len(before.items)}
-    if as_json:
-        _data({"model": str(out), "users": len(after.users), "items": len(after.items), "new": grown})
+    if out.json:
+        out.data({"model": str(folder), "users": len(after.users), "items": len(after.items), "new": grown})
     else:
-        click.echo(f"{grown['users']:,} new users and {grown['items']:,} new items; written to {out}")
-
-
-# What the commands share
+        out.line(f"{grown['users']:,} new users and {grown['items']:,} new items; written to {folder}")
 
 
 def _load(folder: Path) -> PreferenceModel:
@@ -227,41 +243,23 @@ def _pairs(file: Any) -> Iterator[tuple[str, str]]:
             pair = record["user"], record["text"]
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
-                f"line {number} is no action: {error!r}", fix='a line is {"user": "ana", "text": "book the museum"}'
+                f"line {number} is no action: {error!r}",
+                fix='write lines such as {"user": "ana", "text": "book the museum"}',
             ) from error
         if not all(isinstance(part, str) and part.strip() for part in pair):
             raise UsageError(
-                f"line {number}: user and text are texts, and not empty", fix="leave the line out, or fix it"
+                f"line {number}: user and text must be non-empty strings", fix="correct or remove the line"
             )
         yield pair
 
 
-def _progress(progress: Progress) -> None:
+def _how_far(progress: Progress) -> str:
     metric = "" if progress.metric is None else f", NDCG {progress.metric:.4f}"
-    text = f"{progress.stage}: epoch {progress.epoch} of {progress.epochs}, loss {progress.loss:.4f}{metric}"
-    click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+    return f"{progress.stage}: epoch {progress.epoch} of {progress.epochs}, loss {progress.loss:.4f}{metric}"
 
 
-def _told(record: Mapping[str, Any], table: str, as_json: bool) -> None:
-    if as_json:
-        _data(record)
+def _explained(record: Any, table: str, out: Out) -> None:
+    if out.json:
+        out.data(record)
     else:
-        click.echo(table)
-
-
-def _data(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    widths = [max(len(row[place]) for row in [columns, *rows]) for place in range(len(columns))]
-    for number, row in enumerate([columns, *rows]):
-        cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        click.echo(click.style("  ".join(cells).rstrip(), dim=number == 0))
+        out.line(table)

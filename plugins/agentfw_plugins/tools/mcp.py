@@ -1,7 +1,7 @@
-"""The tools of any MCP server: one that is started here and spoken to over its pipes, or one at a URL.
+"""The tools of an MCP server that is started here, or of one at a URL.
 
-The one rule: a call that may have been carried out is never made twice. A server that is found dead before a call is
-started anew, once, and then called; one that dies during a call leaves an observation that says so.
+A call that may have been carried out is never made twice. A server that is found dead before a call is restarted once
+and then called. One that dies during a call gives an observation that says so.
 
     agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
     agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
@@ -13,68 +13,21 @@ shown; its last lines are part of the error when it fails.
 from __future__ import annotations
 
 import json
-import os
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
-
-from agentfw import Settings
 from agentfw.environment import Action
 from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError
 from agentfw.tool import Tool, Toolbox
 
 from .mcp_link import Link, Lost
+from .mcp_settings import MCPSettings
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as Listed
 
 __all__ = ["MCPSettings", "MCPToolbox"]
-
-
-class MCPSettings(Settings):
-    command: str = Field("", description="The program that is the server, when it is to be started here.")
-    args: tuple[str, ...] = Field((), description="What the program is started with.")
-    env: dict[str, str] = Field(
-        default_factory=dict, description="Environment variables of the program; it has PATH, HOME and the like anyway."
-    )
-    pass_env: tuple[str, ...] = Field(
-        (), description="Environment variables to hand on by name: a secret in env would end up in the run's folder."
-    )
-    url: str = Field("", description="Where the server is, when it runs already and speaks streamable HTTP.")
-    token_env: str = Field("", description="The environment variable with the bearer token that the URL wants.")
-    timeout: float = Field(60.0, gt=0, description="Seconds for one call, so that a slow tool can't stop an episode.")
-    connect_deadline: float = Field(30.0, gt=0, description="Seconds for the server to start and to list its tools.")
-    only: tuple[str, ...] = Field(
-        (), description="Which of its tools to offer: few are easier to choose from than many."
-    )
-    prefix: str = Field("", description="Put before the tools' names, to tell two servers' tools of one name apart.")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> MCPSettings:
-        if bool(self.command) == bool(self.url):
-            raise ValueError("either command or url must be set, and not both")
-        if self.url and urlsplit(self.url).scheme not in ("http", "https"):
-            raise ValueError("url must begin with http:// or https://")
-        return self
-
-    @property
-    def server(self) -> str:
-        """How errors call the server."""
-        return self.url or shlex.join([self.command, *self.args])
-
-    def handed_on(self) -> dict[str, str]:
-        """The values of the variables that `pass_env` and `token_env` name."""
-        names = [*self.pass_env, *([self.token_env] if self.token_env else [])]
-        if missing := [name for name in names if not os.environ.get(name)]:
-            raise AgentfwError(
-                f"the MCP server {self.server} needs the environment variable {', '.join(missing)}",
-                fix=f"export {missing[0]}=...",
-            )
-        return {name: os.environ[name] for name in names}
 
 
 class MCPToolbox(Toolbox):
@@ -106,7 +59,7 @@ class MCPToolbox(Toolbox):
             await link.close()
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """One call of one tool; whatever fails is an `InterventionRefused` in words."""
+        """Call a tool. Every failure is an `InterventionRefused`."""
         from mcp import MCPError
 
         found_dead = self._link is None or self._link.over
@@ -133,7 +86,7 @@ class MCPToolbox(Toolbox):
         return _answer(name, await link.call(name, arguments))
 
     async def _living(self) -> Link:
-        """The connection, or a new one where it is over."""
+        """The connection, or a new one if it is over."""
         old = self._link
         if old is not None and old.over:
             await old.close()
@@ -158,7 +111,7 @@ class _MCPTool(Tool):
 
 
 def _answer(name: str, result: CallToolResult) -> str:
-    """What a result says; an error is the reason of a refusal."""
+    """The text of a result. An error result is a refusal."""
     text = "\n".join(_shown(block) for block in result.content)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
@@ -168,7 +121,7 @@ def _answer(name: str, result: CallToolResult) -> str:
 
 
 def _shown(block: Any) -> str:
-    """A piece of a result as text: pictures and the like are described, for a policy reads no bytes."""
+    """A part of a result as text; images and the like are described."""
     if block.type == "text":
         return str(block.text)
     if block.type == "resource_link":
@@ -182,5 +135,5 @@ def _shown(block: Any) -> str:
 
 
 def _size(base64: str) -> str:
-    """How much a base64 text holds."""
+    """The size of base64 content."""
     return f"{len(base64) * 3 // 4:,} bytes"

@@ -12,7 +12,7 @@ REGISTRATION = Registration(
             "mcp",
             "agentfw_plugins.tools.mcp:MCPToolbox",
             "The tools of any MCP server, started here or at a URL",
-            settings="agentfw_plugins.tools.mcp:MCPSettings",
+            settings="agentfw_plugins.tools.mcp_settings:MCPSettings",
             extra="web",
             needs=("mcp",),
         ),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .dataset import Pairs
+from agentfw_rewardmodels.preference.dataset import Pairs
 
 __all__ = ["Drawer", "Places", "tensor"]
 

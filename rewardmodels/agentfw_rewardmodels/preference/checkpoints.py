@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels.errors import FileRefusedError
-
-from .dataset import Dataset, Pairs
-from .encoders import Float32Array
-from .files import read_arrays, write_arrays
-from .settings import PreferenceSettings
+from agentfw_rewardmodels.preference.dataset import Dataset, Pairs
+from agentfw_rewardmodels.preference.encoders import Float32Array
+from agentfw_rewardmodels.preference.model_files import read_arrays, write_arrays
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 
 __all__ = ["Checkpoints", "fingerprint"]
 

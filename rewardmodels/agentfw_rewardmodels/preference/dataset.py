@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_rewardmodels.errors import BadInputError
-
-from .encoders import Encoder, Float32Array
-from .tables import Interactions, Profiles, read_interactions
+from agentfw_rewardmodels.preference.encoders import Encoder, Float32Array
+from agentfw_rewardmodels.preference.input_tables import Interactions, Profiles, read_interactions
 
 __all__ = ["Dataset", "Pairs", "encoded_items", "encoded_views", "places_of", "popularity", "read_pairs"]
 

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError
-
-from .checkpoints import Checkpoints, fingerprint
-from .dataset import Dataset, Pairs, read_pairs
-from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from .newcomers import believed, expected
-from .profiles import merged, train_profiles
-from .scoring import stances
-from .settings import PreferenceSettings
-from .state import State
-from .tables import read_interactions, read_items, read_profiles
-from .training import Progress, Trainer, device_of
+from agentfw_rewardmodels.preference.checkpoints import Checkpoints, fingerprint
+from agentfw_rewardmodels.preference.cold_start import believed, expected
+from agentfw_rewardmodels.preference.dataset import Dataset, Pairs, read_pairs
+from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
+from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profiles
+from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.profile_merging import merged, train_profiles
+from agentfw_rewardmodels.preference.scoring import stances
+from agentfw_rewardmodels.preference.training import Progress, Trainer, device_of
 
 __all__ = ["fit"]
 

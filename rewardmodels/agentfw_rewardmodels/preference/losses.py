@@ -22,8 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .formulas import Weights, action, branch, fused, gate, normalised
-from .settings import PreferenceSettings
+from agentfw_rewardmodels.preference.formulas import Weights, action, branch, fused, gate, normalised
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 
 __all__ = ["Batch", "Embeddings", "branches_of", "fused_of", "objective", "ranking"]
 

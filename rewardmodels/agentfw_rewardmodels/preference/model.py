@@ -21,19 +21,18 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, UnknownUserError
-
-from . import files
-from .dataset import popularity, read_pairs
-from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from .formulas import normalised
-from .metrics import by_user, recall_and_ndcg, top
-from .records import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore, Scores
-from .reports import ModelReport, UserReport
-from .scoring import Neighbours, Scorer, Stances, newcomers, stances
-from .settings import PreferenceSettings
-from .state import State
-from .tables import read_interactions, read_items, read_profile, read_profiles
-from .training import Progress
+from agentfw_rewardmodels.preference.dataset import popularity, read_pairs
+from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
+from agentfw_rewardmodels.preference.formulas import normalised
+from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profile, read_profiles
+from agentfw_rewardmodels.preference.metrics import by_user, recall_and_ndcg, top
+from agentfw_rewardmodels.preference.model_files import read_model, write_model
+from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
+from agentfw_rewardmodels.preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore, Scores
+from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, Stances, newcomers, stances
+from agentfw_rewardmodels.preference.training import Progress
 
 __all__ = ["By", "PreferenceModel"]
 
@@ -84,7 +83,7 @@ class PreferenceModel:
         a model to begin from. With a folder for `checkpoints` a training that was killed goes on when it is called
         again.
         """
-        from .fitting import fit
+        from agentfw_rewardmodels.preference.fitting import fit
 
         state, opened = fit(
             interactions,
@@ -237,12 +236,12 @@ class PreferenceModel:
             "facts": state.facts,
             "history": state.history,
         }
-        files.write_model(Path(folder), arrays, description)
+        write_model(Path(folder), arrays, description)
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: EncoderChoice | None = None) -> PreferenceModel:
         """Read a model. An encoder is needed again only where it was a callable or a mapping."""
-        arrays, description = files.read_model(Path(folder))
+        arrays, description = read_model(Path(folder))
         weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
             known = description["encoder"]["name"], description["encoder"]["version"]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoders import Float32Array
+from agentfw_rewardmodels.preference.encoders import Float32Array
 
 __all__ = ["Adjacency", "Matrix", "propagate", "propagated"]
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoders import Float32Array
-from .records import table
-from .scoring import Stances
-from .state import State
+from agentfw_rewardmodels.preference.encoders import Float32Array
+from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.results import table
+from agentfw_rewardmodels.preference.scoring import Stances
 
 __all__ = ["Liked", "ModelReport", "UserReport"]
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoders import Float32Array
-from .formulas import Weights, action, branch, fused, gate, normalised, softmax
-from .records import Scores
-from .settings import PreferenceSettings
+from agentfw_rewardmodels.preference.encoders import Float32Array
+from agentfw_rewardmodels.preference.formulas import Weights, action, branch, fused, gate, normalised, softmax
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.results import Scores
 
 __all__ = ["Neighbours", "Scorer", "Stances", "newcomers", "stances"]
 

@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
-
-from .batches import Drawer, Places, tensor
-from .checkpoints import Checkpoints
-from .dataset import Dataset, Pairs, popularity
-from .encoders import Float32Array
-from .formulas import normalised
-from .losses import Batch, Embeddings, branches_of, fused_of, objective
-from .metrics import by_user, recall_and_ndcg, top
-from .propagation import Adjacency, Matrix, propagate, propagated
-from .settings import PreferenceSettings
+from agentfw_rewardmodels.preference.batches import Drawer, Places, tensor
+from agentfw_rewardmodels.preference.checkpoints import Checkpoints
+from agentfw_rewardmodels.preference.dataset import Dataset, Pairs, popularity
+from agentfw_rewardmodels.preference.encoders import Float32Array
+from agentfw_rewardmodels.preference.formulas import normalised
+from agentfw_rewardmodels.preference.losses import Batch, Embeddings, branches_of, fused_of, objective
+from agentfw_rewardmodels.preference.metrics import by_user, recall_and_ndcg, top
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.propagation import Adjacency, Matrix, propagate, propagated
 
 __all__ = ["Progress", "Trained", "Trainer", "device_of", "shapes_of"]
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from ..errors import FileRefusedError, StorageError
-from .answer import Mark
+from agentfw_rewardmodels.errors import FileRefusedError, StorageError
+from agentfw_rewardmodels.rubric.answer import Mark
 
 __all__ = ["JudgementCache"]
 

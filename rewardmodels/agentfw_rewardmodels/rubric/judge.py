@@ -27,10 +27,10 @@ from hashlib import blake2b
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from ..errors import BadInputError
-from .answer import Mark, Unusable, read_marks
-from .cache import JudgementCache
-from .question import LONGEST, Message, Question, make_question
+from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels.rubric.answer import Mark, Unusable, read_marks
+from agentfw_rewardmodels.rubric.cache import JudgementCache
+from agentfw_rewardmodels.rubric.question import LONGEST, Message, Question, make_question
 
 __all__ = ["FALLBACK", "Ask", "JudgeRefused", "Judgement", "RubricJudge", "Tally"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,6 @@ from agentfw.episode import Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
-from agentfw_plugins.engagement.deliberation_table import measure_deliberation
-from agentfw_plugins.engagement.patrol_table import measure_patrol
 from agentfw_plugins.learners.table_training import play, train
 from agentfw_plugins.learners.tabular import TabularLearner
 from agentfw_plugins.policies.qtable import QTablePolicy, QTableSettings
@@ -137,26 +134,3 @@ def test_learning_in_batches_is_learning() -> None:
     for episode in episodes:
         learn(parts, [episode], discount=0.99, decay=0.85)
     assert parts.to_record() == whole.to_record()
-
-
-def figures(rows: Any, *names: str) -> dict[str, float]:
-    return {name: row.figures["return"].estimate for name, row in zip(names, rows, strict=True)}
-
-
-def test_a_clock_teaches_when_to_think_less() -> None:
-    found = measure_deliberation("single", training=3000, episodes=600, processes=1)
-    rows = {(row.trained, row.played): row.figures for row in found.rows}
-    assert rows["event", "event"]["timeout"].estimate == 0
-    assert 0.15 < rows["event", "event"]["deepest"].estimate < 0.27
-    assert rows["step", "event"]["timeout"].estimate > 0.7
-    assert rows["step", "event"]["return"].high < 0 < rows["event", "event"]["return"].low
-    assert rows["step", "step"]["return"].estimate > rows["event", "step"]["return"].estimate
-    assert found.picture().to_svg().count("<polyline") == 2
-
-
-def test_a_patrol_with_phases_ranks_its_controllers() -> None:
-    found = measure_patrol(2, training=400, episodes=60, processes=1)
-    returns = {row.controller: row.figures["return"].estimate for row in found.rows}
-    assert returns["patchpro"] > returns["patch"] > returns["loop"]
-    assert returns["learned"] > returns["greedy loop"]
-    assert "learned" in found.picture().to_svg()

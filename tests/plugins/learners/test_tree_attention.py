@@ -63,19 +63,3 @@ def test_very_different_scores_do_no_harm() -> None:
     output = tree_attention.attend(query, key, value, packed.blocks, 1.0)
 
     assert close(output, torch.nn.functional.scaled_dot_product_attention(query, key, value, mask(packed), scale=1.0))
-
-
-@pytest.mark.filterwarnings("ignore:flex_attention called without")
-def test_flex_attention_gets_the_same_tree() -> None:
-    """As on CUDA, only not compiled."""
-    from torch.nn.attention.flex_attention import flex_attention
-
-    prompt = tuple(range(150))
-    turns = [TurnTokens(prompt, (number, *prompt[:40])) for number in range(200, 204)]
-    (packed,) = pack([*turns, TurnTokens(prompt[:60], (9, 8, 7))], 1000)
-    query, key, value = (tensor.detach() for tensor in drawn(packed.ids.size, 0, 2, 2))
-
-    block_mask = tree_attention.block_mask(torch.from_numpy(packed.subtree_ends))
-    output = flex_attention(query, key, value, block_mask=block_mask, scale=0.3)
-
-    assert close(output, tree_attention.attend(query, key, value, packed.blocks, 0.3))

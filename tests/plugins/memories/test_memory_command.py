@@ -68,7 +68,7 @@ def test_what_was_added_is_recalled_with_its_reasons(filled: Memory) -> None:
     assert people.code == 0
     assert "Offer the earliest slot first" in people.out.splitlines()[0]
     assert "private, ana's; tools calendar; for rescheduling" in people.out
-    assert "like the query" in people.out
+    assert "similar to the query" in people.out
     hits = filled("recall", "--user", "ana", "which slot do I offer?", "--json").json
     assert [hit["skill"]["text"] for hit in hits] == ["Offer the earliest slot first", "Never move lunch"]
     assert hits[0]["why"]["query"] > 0
@@ -101,8 +101,8 @@ def test_trajectories_are_learned_once(filled: Memory, tmp_path: Path) -> None:
         ("{", "line 1 is no trajectory"),
         ("[]", "line 1 is no trajectory"),
         ('{"id": "t1"}', "line 1 has no reward"),
-        (json.dumps({**TRAJECTORY, "reward": "much"}), "trajectory 1: the reward 'much' is no finite number"),
-        (json.dumps({**TRAJECTORY, "mood": "good"}), "trajectory 1: this is no trajectory"),
+        (json.dumps({**TRAJECTORY, "reward": "much"}), "trajectory 1: the reward 'much' is not a finite number"),
+        (json.dumps({**TRAJECTORY, "mood": "good"}), "trajectory 1: not a trajectory"),
     ],
 )
 def test_a_line_that_is_no_trajectory_is_told(memory: Memory, tmp_path: Path, line: str, words: str) -> None:
@@ -116,11 +116,11 @@ def test_a_line_that_is_no_trajectory_is_told(memory: Memory, tmp_path: Path, li
 def test_forgetting_wants_a_yes(filled: Memory) -> None:
     refused = filled("forget", "ana")
     assert (refused.code, refused.out) == (2, "")
-    assert "say --yes" in refused.err
+    assert "agentfw memory forget ana --yes" in refused.err
     assert filled("forget", "ana", "--yes", "--json").json["skills"] == 1
     assert filled("recall", "--user", "ana", "slot", "--json").json[0]["skill"]["owner"] == "ben"
     assert "skills" in filled("forget", "ben", "--yes").out
-    assert "nothing of bem was here" in filled("forget", "bem", "--yes").err
+    assert "no data of bem was found" in filled("forget", "bem", "--yes").err
 
 
 def test_an_export_goes_into_another_store_and_comes_out_equal(filled: Memory, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_export_goes_into_another_store_and_comes_out_equal(filled: Memory, t
     assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
     again = filled("import", "one.jsonl", "--store", "other.db", "--tenant", "team")
     assert again.code == 2
-    assert "has skills already" in again.err
+    assert "is not empty" in again.err
 
 
 def test_vectors_are_made_anew(filled: Memory) -> None:
@@ -171,15 +171,15 @@ def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path, 
     assert filled("add", "--owner", "ana", "One more", "--tenant", "team-b").code == 0
     answer = filled(*words, "--tenant", "agentwf")
     assert answer.code == 2
-    assert 'skills.db holds nothing of tenant "agentwf"' in answer.err
-    assert "say --tenant agentfw; it holds agentfw, team-b" in answer.err
+    assert 'there is no tenant "agentwf" in skills.db' in answer.err
+    assert "pass --tenant agentfw; its tenants are agentfw, team-b" in answer.err
     assert SkillGraph.tenants(tmp_path / "skills.db") == ["agentfw", "team-b"]
 
 
 def test_a_foreign_file_and_an_empty_query_are_refused_in_words(filled: Memory, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no database of anybody's\n" * 100)
     foreign = filled("stats", "--store", "notes.txt")
-    assert (foreign.code, "no file of skill graphs" in foreign.err) == (2, True)
+    assert (foreign.code, "not a file of skill graphs" in foreign.err) == (2, True)
     empty = filled("recall", "--user", "ana", " ")
     assert (empty.code, "the query is empty" in empty.err) == (2, True)
 

@@ -153,7 +153,7 @@ def test_an_ablation_is_a_beginning_and_what_is_set_besides_holds(tmp_path: Path
 def test_a_store_that_cannot_be_used_is_a_wrong_setting(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("no database of anybody's\n" * 100)
-    with pytest.raises(UsageError, match="no file of skill graphs") as refused:
+    with pytest.raises(UsageError, match="not a file of skill graphs") as refused:
         _ = memory(tmp_path, path=str(path)).graph
     assert refused.value.fix
     memory(tmp_path, path=str(tmp_path / "a.db")).graph.close()

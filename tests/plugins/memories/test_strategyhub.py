@@ -53,11 +53,11 @@ def test_what_does_not_fit_is_refused_in_words_that_the_agent_reads() -> None:
     episode = _play(memory, _update("kept"), _update("a", "b"), _update("x" * 351), task=task)
     first, second, third = _answers(episode)
     assert first == "kept"
-    assert "the hub holds 1" in second
-    assert "at most 350" in third
+    assert "the maximum is 1" in second
+    assert "the maximum is 350" in third
     assert memory.hub(task).list() == ("kept",)
     shown = [message.content for message in episode.messages if message.role == "tool"]
-    assert any("at most 350" in text for text in shown)
+    assert any("the maximum is 350" in text for text in shown)
 
 
 def test_an_episode_that_is_played_again_starts_with_an_empty_hub() -> None:

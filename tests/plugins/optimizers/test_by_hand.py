@@ -46,6 +46,15 @@ def test_dapo_leaves_out_groups_in_which_all_fared_alike(chosen, make, table) ->
     assert dapo.metrics()["groups"] == 2.0
 
 
+def test_groups_are_kept_where_a_kl_penalty_acts_on_them(chosen, make, values) -> None:
+    """The same batch with a KL penalty: the equal group is there with advantages of exactly zero."""
+    batch = [make.rewarded([1.0, 1.0]), make.rewarded([2.0, 0.0], index=1)]
+
+    for name in ("dapo", "turnwise"):
+        assert values(chosen(name, {"kl": 0.01}).advantages(batch))[:2] == [0.0, 0.0]
+        assert len(chosen(name).advantages(batch)) == 2
+
+
 def test_grpo_keeps_them_with_no_advantage(chosen, make, values) -> None:
     assert values(chosen("grpo").advantages([make.rewarded([0.1, 0.1, 0.1])])) == [0.0, 0.0, 0.0]
 
@@ -78,6 +87,13 @@ def test_gdpo_whitens_over_the_whole_batch(chosen, make, values) -> None:
     assert values(chosen("gdpo").advantages(batch)) == pytest.approx([-sqrt(2), sqrt(2), 0, 0, 0], abs=1e-3)
     plain = chosen("gdpo", {"whiten": False})
     assert values(plain.advantages(batch)) == pytest.approx([-sqrt(0.5), sqrt(0.5), 0, 0, 0], abs=1e-3)
+
+
+def test_gdpo_leaves_an_equal_group_at_exactly_zero(chosen, make, values) -> None:
+    """The first group's values sum to 1e-16 by rounding. Less their mean, the zeros of the second would be no zeros."""
+    batch = [make.rewarded([0.7, 0.1, 0.4, 0.2]), make.rewarded([1.0, 1.0], index=1)]
+
+    assert values(chosen("gdpo").advantages(batch))[4:] == [0.0, 0.0]
 
 
 def _two_ways(make) -> list[Scored]:
@@ -226,28 +242,31 @@ def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen, make, table)
 
 
 def test_imitation_makes_every_whole_answer_more_likely(chosen, make, table) -> None:
-    """Rewards 3 and 1, at least 2: the second episode is left out; of the first the broken-off turn is."""
-    batch = [make.rewarded([3.0, 1.0], turns=3)]
+    """Rewards 3 and 1, at least 2: the second episode is left out. So are three of the first one's turns: one that was
+    interrupted, one that was not understood, and one that was cut off at its maximum length.
+    """
+    batch = [make.rewarded([3.0, 1.0], turns=4)]
     batch[0][0].episode.turns[1].finish = "interrupted"
     batch[0][0].episode.turns[2].failures = ("a call without a name",)
+    batch[0][0].episode.turns[3].finish = "length"
     picky, easy = chosen("imitation", {"least": 2.0}), chosen("imitation")
 
     assert table(picky.advantages(batch)) == {("00000-0", 0): 1.0}
-    assert picky.metrics() == {"demonstrations": 1.0, "left_out": 1.0}
-    assert len(easy.advantages(batch)) == 4
+    assert picky.metrics() == {"demonstrations": 1.0, "left_out": 1.0, "answers_left_out": 3.0}
+    assert len(easy.advantages(batch)) == 1 + 4
     assert easy.loss().name == "likelihood"
 
 
 @pytest.mark.parametrize(
     ("name", "loss"),
     [
-        ("grpo", Loss(aggregation="sequence_mean", kl=0.04)),
+        ("grpo", Loss(aggregation="episode_mean", kl=0.04)),
         ("dr_grpo", Loss(aggregation="token_sum", length=1024)),
         ("dapo", Loss(clip_high=0.28)),
-        ("gspo", Loss(clip_low=3e-4, clip_high=4e-4, ratio="sequence", aggregation="sequence_mean")),
-        ("gdpo", Loss(aggregation="sequence_mean")),
+        ("gspo", Loss(clip_low=3e-4, clip_high=4e-4, ratio="sequence", aggregation="episode_mean")),
+        ("gdpo", Loss(aggregation="episode_mean")),
         ("gigpo", Loss(aggregation="sequence_mean", kl=0.01)),
-        ("parpo", Loss(aggregation="sequence_mean", kl=0.01)),
+        ("parpo", Loss(aggregation="episode_mean", kl=0.01)),
         ("roundwise", Loss(clip_high=0.28, aggregation="sequence_mean")),
         ("turnwise", Loss(clip_high=0.28, ratio_cap=10.0)),
         ("imitation", Loss("likelihood")),
@@ -277,9 +296,10 @@ def test_a_sum_of_tokens_needs_a_length(chosen) -> None:
         chosen("grpo", {"aggregation": "token_sum"})
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(chosen, make, name: str) -> None:
-    group = make.rewarded([1.0, float("nan")])
+def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(chosen, make, name: str, bad: float) -> None:
+    group = make.rewarded([1.0, bad])
     played = make.episode(1)
     unscored = [group[0], Scored(played, (Score(played.id, "judge", float("inf")),), 0.0)]
 

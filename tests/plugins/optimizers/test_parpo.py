@@ -60,7 +60,8 @@ def test_both_tracks_add_up(chosen, make, values) -> None:
         ({"baseline": "anchor"}, [2.0, 4.0]),  # b = 2
         ({"baseline": "group"}, [-1.0, 1.0]),  # b = 5
         ({"scale": "group"}, [sqrt(0.5), 3 * sqrt(0.5)]),  # spread of 4 and 6: sqrt(2)
-        ({"least_spread": 2.0}, [0.5, 1.5]),  # the anchor's spread of 1 counts as 2
+        ({"bound": 1.5}, [0.5, 1.5]),  # 3 from the baseline must be at most 1.5: the anchor's deviation counts as 2
+        ({"scale": "group", "bound": 1.0}, [1 / 3, 1.0]),  # the same for the group's
         ({"warm_up": 2}, [-sqrt(0.5), sqrt(0.5)]),  # one batch is not enough to be an anchor
     ],
 )
@@ -72,11 +73,11 @@ def test_baselines_and_scales(chosen, make, values, settings: dict[str, object],
 
 
 def test_max_lower_keeps_the_bar_up_for_a_weak_group(chosen, make, values) -> None:
-    """Anchor at 2, deviation 1; rewards -4 and -2, mean -3: b = max(-3, 1) = 1, so -5 and -3. min_upper: b = -3."""
-    for baseline, personal in (("max_lower", [-5.0, -3.0]), ("min_upper", [-1.0, 1.0])):
+    """Anchor at 2, deviation 1; rewards -2 and 0, mean -1: b = max(-1, 1) = 1, so -3 and -1. min_upper: b = -1."""
+    for baseline, personal in (("max_lower", [-3.0, -1.0]), ("min_upper", [-1.0, 1.0])):
         parpo = chosen("parpo", {**AT_ONCE, "base_weight": 0.0, "personal_weight": 1.0, "baseline": baseline})
         parpo.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
-        assert values(parpo.advantages([make.tracked([0.0, 0.0], [-4.0, -2.0])])) == pytest.approx(personal)
+        assert values(parpo.advantages([make.tracked([0.0, 0.0], [-2.0, 0.0])])) == pytest.approx(personal)
 
 
 def test_without_its_personal_track_it_is_grpo_on_the_base_rewards(chosen, make, values) -> None:
@@ -150,6 +151,33 @@ def test_a_user_whose_reward_never_changed_is_compared_within_the_group(chosen, 
         HALF,
         pytest.approx(-sqrt(0.5), abs=1e-5),
     ]
+
+
+def test_a_group_that_leaves_a_flat_history_is_bounded_and_keeps_its_order(chosen, make, values) -> None:
+    """Batches of 0.5 and 0.5 + 1e-9: deviation 1e-9 / sqrt(2). Then 0, 0.5 and 1, mean 0.5, which is the baseline.
+
+    By that deviation 0 and 1 would be at 7e8. The farthest reward is at the bound of 4, and zero stays zero.
+    """
+    parpo = chosen("parpo", {"base_weight": 0.0, "personal_weight": 1.0})
+    for _ in range(5):
+        parpo.advantages([make.tracked([0.0, 0.0], [0.5, 0.5 + 1e-9])])
+
+    found = values(parpo.advantages([make.tracked([0.0] * 3, [0.0, 0.5, 1.0])]))
+
+    assert found == pytest.approx([-4.0, 0.0, 4.0], abs=1e-6)
+
+
+def test_rewards_that_are_equal_up_to_rounding_are_no_history(chosen, make, values) -> None:
+    """0.1 + 0.2 and 0.3 differ in the last digit: nothing that a user's rewards could be measured in."""
+    for variance in ("within_groups", "batch", "around_old_mean"):
+        parpo = chosen("parpo", {"base_weight": 0.0, "personal_weight": 1.0, "variance": variance})
+        for _ in range(3):
+            parpo.advantages([make.tracked([0.0] * 3, [0.1 + 0.2, 0.3, 0.1 + 0.2])])
+
+        assert values(parpo.advantages([make.tracked([0.0] * 2, [1.0, 0.0])])) == [
+            HALF,
+            pytest.approx(-sqrt(0.5), abs=1e-5),
+        ]
 
 
 def test_anchors_outlive_a_restart(chosen, make, values) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from agentfw.policy import Generation, Request, Sampling
 from agentfw.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models import locate
+from agentfw_plugins.models.numpy_llama import NumpyLlama
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 
@@ -104,6 +106,27 @@ def test_what_it_says_of_its_tokens_is_what_it_thinks_of_them(asked: Sequence[Re
     assert using(ask) == pytest.approx(one.logprobs, abs=1e-4)
     assert "".join(one.pieces) == one.text
     assert len(one.pieces) == len(one.token_ids) == len(one.logprobs)
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.5, 1.0), (0.4, 1.0), (2.0, 0.9)])
+def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
+    asked: Sequence[Request], temperature: float, top_p: float
+) -> None:
+    """The first token of each answer: logits divided by the temperature, only the likeliest tokens up to top_p."""
+    drawn = [replace(each, sampling=Sampling(temperature, top_p, max_tokens=1, seed=7)) for each in asked]
+
+    found = answers(drawn)
+
+    model = NumpyLlama.load(locate("tiny"))
+    for one in found:
+        logits = model.read(one.prompt_ids).logits.astype(np.float64) / temperature
+        chances = np.exp(logits - logits.max())
+        chances /= chances.sum()
+        order = np.argsort(-chances)
+        kept = order[np.cumsum(chances[order]) - chances[order] < top_p]
+        expected = np.log(chances[one.token_ids[0]] / chances[kept].sum())
+        assert one.logprobs[0] == pytest.approx(expected, abs=1e-5)
+        assert (one.temperature, one.top_p) == (temperature, top_p)
 
 
 def test_a_seed_draws_the_same_again_and_another_seed_something_else(asked: Sequence[Request]) -> None:

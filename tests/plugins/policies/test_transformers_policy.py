@@ -69,19 +69,32 @@ async def in_turn(policy: TransformersPolicy, requests: Sequence[Request]) -> li
 # -- exact tokens ------------------------------------------------------------------------------------------------------
 
 
-def test_logprobs_are_those_of_the_model_as_transformers_computes_them(small_model: Path) -> None:
-    answer = using(make(small_model), lambda policy: policy.generate(request(1, max_tokens=12, temperature=0.5)))
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.4, 1.0), (1.5, 1.0), (0.7, 0.6), (0.0, 1.0)])
+def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
+    small_model: Path, temperature: float, top_p: float
+) -> None:
+    """Computed by transformers: logits divided by the temperature, and only the likeliest tokens up to top_p.
+
+    At temperature 0 they are the model's own.
+    """
+    ask = request(1, max_tokens=12, temperature=temperature, top_p=top_p)
+
+    answer = using(make(small_model), lambda policy: policy.generate(ask))
 
     ids = [*answer.prompt_ids, *answer.token_ids]
     with torch.no_grad():
-        logits = load_base(small_model, "fp32", "cpu")(torch.tensor([ids])).logits[0]
-    expected = logits.log_softmax(-1)[range(len(answer.prompt_ids) - 1, len(ids) - 1), list(answer.token_ids)]
+        logits = load_base(small_model, "fp32", "cpu")(torch.tensor([ids])).logits[0].double()
+    chances = (logits[len(answer.prompt_ids) - 1 : -1] / (temperature or 1.0)).softmax(-1)
+    ordered, order = chances.sort(descending=True)
+    kept = torch.zeros_like(chances).scatter(-1, order, ordered * (ordered.cumsum(-1) - ordered < top_p))
+    expected = (kept / kept.sum(-1, keepdim=True)).log()[range(len(answer.token_ids)), list(answer.token_ids)]
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert (answer.temperature, answer.top_p) == (temperature, top_p)
 
 
 def test_the_policy_says_of_its_answer_what_it_said_when_it_gave_it(small_model: Path) -> None:
     async def use(policy: TransformersPolicy) -> tuple[Generation, Sequence[float]]:
-        answer = await policy.generate(request(4, max_tokens=20))
+        answer = await policy.generate(request(4, max_tokens=20, temperature=1.0))
         return answer, await policy.logprobs(answer.prompt_ids, answer.token_ids)
 
     answer, again = using(make(small_model), use)
@@ -224,7 +237,7 @@ def test_a_published_adapter_answers_under_its_version(small_model: Path, make_a
     from peft import PeftModel
 
     adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
-    ask = request(3, max_tokens=10)
+    ask = request(3, max_tokens=10, temperature=1.0)
 
     async def use(policy: TransformersPolicy) -> list[Generation]:
         before = policy.generate(ask)

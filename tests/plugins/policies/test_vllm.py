@@ -94,6 +94,26 @@ def test_versions_say_what_transformers_says_of_them(
         assert again == pytest.approx(elsewhere, abs=1e-3)
 
 
+@pytest.mark.parametrize("temperature", [0.5, 1.5])
+def test_logprobs_are_those_of_the_temperature_that_was_sampled_at(
+    policy: VLLMPolicy, model: Path, runner: asyncio.Runner, temperature: float
+) -> None:
+    import torch
+
+    from agentfw_plugins.models import load_base
+
+    sampling = Sampling(temperature, max_tokens=16, seed=7)
+    ask = Request(request(2).messages, sampling=sampling, task=Task(2, seed=1))
+
+    answer = runner.run(policy.generate(ask))
+
+    ids = [*answer.prompt_ids, *answer.token_ids]
+    with torch.no_grad():
+        logits = load_base(model, "fp32", "cpu")(torch.tensor([ids])).logits[0, len(answer.prompt_ids) - 1 : -1]
+    expected = (logits / temperature).log_softmax(-1)[range(len(answer.token_ids)), list(answer.token_ids)]
+    assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
+
+
 def test_many_requests_are_in_flight_and_each_has_its_own_answer(policy: VLLMPolicy, runner: asyncio.Runner) -> None:
     async def use() -> tuple[list[Generation], list[Generation]]:
         many = await asyncio.gather(*(policy.generate(request(n % 32)) for n in range(64)))

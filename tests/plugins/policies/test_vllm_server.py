@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
@@ -192,6 +193,41 @@ def test_tokens_go_over_and_come_back(small_model: Path) -> None:
     assert 0 <= body["seed"] < 2**63
     assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 0), (-1.5, -0.5), "stop")
     assert "".join(answer.pieces) == answer.text
+
+
+def logprobs_of(body: dict[str, Any], *, processed: bool) -> tuple[int, str]:
+    """What a server says of tokens whose own logprobs are -1 to -9, with the temperature in them or without."""
+    ids = list(range(1, body["max_tokens"] + 1))
+    own = [-1.0 - token % 9 for token in ids]
+    said = [-6.0 + value / body["temperature"] for value in own] if processed else own
+    return 200, json.dumps({"choices": [{"token_ids": ids, "logprobs": {"token_logprobs": said}}]})
+
+
+@pytest.mark.parametrize("processed", [True, False])
+def test_logprobs_without_temperature_are_left_out(small_model: Path, processed: bool) -> None:
+    """A server that somebody else has started may give the model's own logprobs, whatever it samples at."""
+    warm = Request([Message("user", "tea")], sampling=Sampling(0.5, max_tokens=4, seed=1), task=Task(3, 1))
+
+    async def use(policy: VLLMPolicy) -> list[Generation]:
+        await policy.generate(ASK)
+        assert len(server.seen) == 1, "at temperature 1 there is nothing to find out"
+        return list(await asyncio.gather(*(policy.generate(warm) for _ in range(3))))
+
+    with serving(v1_completions=partial(logprobs_of, processed=processed)) as (address, server):
+        answers = using(make(small_model, base_url=address), use)
+
+    assert len(server.seen) == 1 + 1 + 3, "found out once"
+    assert all(len(answer.logprobs) == (4 if processed else 0) for answer in answers)
+    assert {answer.temperature for answer in answers} == {0.5}
+
+
+def test_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
+    """A server takes top_k and others from the model's generation_config.json, unless they are in the request."""
+    with serving() as (address, server):
+        asked(make(small_model, base_url=address))
+
+    ((_, body),) = server.seen
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
 
 
 def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(

@@ -122,7 +122,7 @@ def test_update_takes_in_newcomers_in_place_or_elsewhere(model: Path, tmp_path: 
         (("explain", "--plot", "x.png"), "can't draw into x.png"),
         (("explain", "nobody"), "nothing is known"),
         (("eval", "nowhere.csv"), "can't be read"),
-        (("update",), "nothing to take in"),
+        (("update",), "nothing to add"),
         (("update", "broken.csv"), "item"),
         (("fit", "empty.csv", "--out", "MODEL"), ""),
         (("fit", "nowhere.csv", "--out", "MODEL"), "can't be read"),

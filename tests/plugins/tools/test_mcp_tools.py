@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
 from agentfw.testing import contract_tests
 from agentfw.tool import Tool
-from agentfw_plugins.tools.mcp import MCPSettings, MCPToolbox
+from agentfw_plugins.tools.mcp import MCPToolbox
+from agentfw_plugins.tools.mcp_settings import MCPSettings
 
 pytest.importorskip("mcp")
 

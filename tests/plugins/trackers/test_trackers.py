@@ -267,7 +267,7 @@ def test_wandb_online_without_a_key_is_an_error_that_says_how_to_get_on(
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with pytest.raises(AgentfwError) as caught:
         WandbTracker(WandbSettings(mode="online")).begin(RUN, tmp_path, SETTINGS)
-    assert "no key" in caught.value.message
+    assert "no API key" in caught.value.message
     assert "wandb login" in caught.value.fix
 
 

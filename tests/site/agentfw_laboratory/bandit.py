@@ -179,7 +179,10 @@ class CentredSettings(Settings):
 
 
 class Centred(Optimizer):
-    """Each reward less the group's mean, and less from batch to batch: so that there is something to restore."""
+    """Each reward less the group's mean, and less from batch to batch: so that there is something to restore.
+
+    Groups with equal rewards are left out.
+    """
 
     def __init__(self, settings: CentredSettings) -> None:
         self.settings, self.batches = settings, 0
@@ -188,6 +191,8 @@ class Centred(Optimizer):
         self.batches += 1
         found = []
         for group in groups:
+            if len({scored.reward for scored in group}) == 1:
+                continue
             mean = sum(scored.reward for scored in group) / len(group)
             for scored in group:
                 value = (scored.reward - mean) / math.sqrt(self.batches)

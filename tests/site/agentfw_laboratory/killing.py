@@ -18,8 +18,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from agentfw.runs import journal
-from agentfw.training import loop
+from agentfw.runs import journal, loop
 
 _counts: dict[str, int] = {}
 _order: dict[str, Any] = {}

@@ -8,7 +8,8 @@ from typing import Any
 
 from agentfw.host import Host, HostOptions
 from agentfw.runs.folder import RunFolder
-from agentfw.runs.run import Run, Watcher
+from agentfw.runs.observer import Observer
+from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
 
 
@@ -23,10 +24,10 @@ def create(root: Path, **values: Any) -> Run:
     return Run.create(parse_spec(whole), host(), root)
 
 
-def play(root: Path, watcher: Watcher | None = None, **values: Any) -> Run:
+def play(root: Path, observer: Observer | None = None, **values: Any) -> Run:
     """A run that is done."""
     run = create(root, **values)
-    asyncio.run(run.execute(watcher))
+    asyncio.run(run.execute(observer))
     return run
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.runs.folder import RunFolder
-from agentfw.training.folder import TrainingFolder
-from agentfw.training.spec import parse_train_spec
-from agentfw.training.training import Training, TrainingWatcher
+from agentfw.runs.observer import Observer
+from agentfw.runs.run import Run
+from agentfw.runs.spec import parse_spec
 from agentfw_laboratory.playing import host
 
 _TIMES = ("seconds", "speed")
@@ -30,27 +30,25 @@ def spec(**values: Any) -> dict[str, Any]:
     }
 
 
-def create(root: Path, **values: Any) -> Training:
-    return Training.create(parse_train_spec(spec(**values)), host(), root)
+def create(root: Path, **values: Any) -> Run:
+    return Run.create(parse_spec(spec(**values)), host(), root)
 
 
-def train(root: Path, watcher: TrainingWatcher | None = None, **values: Any) -> Training:
+def train(root: Path, observer: Observer | None = None, **values: Any) -> Run:
     """A training that is done."""
     training = create(root, **values)
-    asyncio.run(training.execute(watcher))
+    asyncio.run(training.execute(observer))
     return training
 
 
-def resume(folder: RunFolder) -> Training:
-    """Go on with a training, as another process would."""
-    found = RunFolder.open(folder.path)
-    assert isinstance(found, TrainingFolder)
-    training = Training.open(found, host())
+def resume(folder: RunFolder) -> Run:
+    """Resume a training, as another process would."""
+    training = Run.open(RunFolder.open(folder.path), host())
     asyncio.run(training.execute())
     return training
 
 
-def left(folder: TrainingFolder) -> dict[str, Any]:
+def left(folder: RunFolder) -> dict[str, Any]:
     """All that must be the same for the same seed: episodes, scores, figures, and every byte of the versions."""
     numbers = range(1, folder.total + 1)
     parts = {f"rollouts {number}": folder.rollouts(number) for number in numbers}

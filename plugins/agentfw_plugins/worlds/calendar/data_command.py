@@ -1,27 +1,28 @@
-"""`agentfw data`: make the data sets of the built-in benchmarks, and check organisations of your own.
+"""`agentfw data`: write the data sets of the built-in benchmarks, and check organisations of your own.
 
     agentfw data make calendar --out data --users 40 --seed 7
     agentfw data check calendar my_organisations
 
-The one rule: this module is imported for `agentfw data --help`, so everything heavy is imported by the command that
-needs it.
+This module is imported for `agentfw data --help`, so each command imports what it needs.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from pathlib import Path
 
 import click
+
+from agentfw.out import Out
+
+from ...command_options import json_option
 
 __all__ = ["data"]
 
 
 @click.group()
 def data() -> None:
-    """Make and check the data sets of the benchmarks."""
+    """Write and check the data sets of the benchmarks."""
 
 
 @data.group()
@@ -30,21 +31,25 @@ def make() -> None:
 
 
 @make.command("calendar")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder to write to.")
-@click.option("--users", type=click.IntRange(3, 100_000), default=40, show_default=True, help="How many users.")
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Where every choice comes from.")
 @click.option(
-    "--organisations", type=click.Path(), default="", help="A folder with YAML files, instead of the shipped."
+    "--out", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Output directory."
 )
-@click.option("--ics", multiple=True, metavar="USER", help="Also this user's year as .ics; `all` for everybody's.")
+@click.option("--users", type=click.IntRange(3, 100_000), default=40, show_default=True, help="Number of users.")
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Random seed.")
 @click.option(
-    "--parquet/--no-parquet", default=None, help="Parquet beside JSONL. Where neither is said: if pyarrow is there."
+    "--organisations", type=click.Path(), default="", help="Directory of YAML files. Default: those that ship."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON, and nothing else.")
+@click.option(
+    "--ics", multiple=True, metavar="USER", help="Also write this user's year as .ics, or `all`. Can be repeated."
+)
+@click.option(
+    "--parquet/--no-parquet", default=None, help="Also write Parquet files. Default: if pyarrow is installed."
+)
+@json_option
 def make_calendar(
-    out: Path, users: int, seed: int, organisations: str, ics: tuple[str, ...], parquet: bool | None, as_json: bool
+    folder: Path, users: int, seed: int, organisations: str, ics: tuple[str, ...], parquet: bool | None, out: Out
 ) -> None:
-    """Users, their regular year and their conflicts, split by organisation."""
+    """Write users, their regular year and their conflicts, split by organisation."""
     from importlib.util import find_spec
 
     from .data_export import make_data
@@ -52,17 +57,16 @@ def make_calendar(
     if parquet is None:
         parquet = find_spec("pyarrow") is not None
         if not parquet:
-            click.echo('JSONL only; for Parquet: pip install "agentfw[calendar]"', err=True)
+            out.note('JSONL only; for Parquet: pip install "agentfw[calendar]"')
     done = 0
 
     def progress(name: str) -> None:
         nonlocal done
         done += 1
-        if sys.stderr.isatty():
-            click.echo(f"\r{done} of {users} users", nl=done == users, err=True)
+        out.progress(f"{done} of {users} users")
 
     manifest = make_data(
-        out,
+        folder,
         users=users,
         seed=seed,
         organisations=organisations,
@@ -71,28 +75,30 @@ def make_calendar(
         jobs=min(os.cpu_count() or 1, max(1, users // 8)),
         progress=progress,
     )
-    if as_json:
-        click.echo(json.dumps(manifest, indent=2, ensure_ascii=False))
+    out.progress("")
+    if out.json:
+        out.data(manifest)
         return
     rejected = ", ".join(f"{point} {count}" for point, count in manifest["rejected"].items() if count) or "none"
-    click.echo(f"{'split':<12}{'organisations':>14}{'users':>7}{'rounds':>8}")
+    rows = []
     for split, count in manifest["users"].items():
         rounds = manifest["files"][f"{split}/rounds.jsonl"]["rows"]
-        click.echo(f"{split:<12}{manifest['organisations'][split]:>14}{count:>7}{rounds:>8}")
-    click.echo(f"rejected by verification, and drawn anew: {rejected}")
-    click.echo(f"written to {out} (MANIFEST.json says what)")
+        rows.append([split, str(manifest["organisations"][split]), str(count), str(rounds)])
+    out.table(["split", "organisations", "users", "rounds"], rows, right=(1, 2, 3))
+    out.line(f"rejected by verification and drawn again: {rejected}")
+    out.line(f"written to {folder}; MANIFEST.json lists the files")
 
 
 @data.group()
 def check() -> None:
-    """Check what a data set would be made from."""
+    """Check the sources of a data set."""
 
 
 @check.command("calendar")
 @click.argument("organisations", type=click.Path(exists=True, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, and nothing else.")
-def check_calendar(organisations: Path, as_json: bool) -> None:
-    """Read YAML files of organisations, and make and verify a year of every role in them."""
+@json_option
+def check_calendar(organisations: Path, out: Out) -> None:
+    """Read YAML files of organisations, and generate and verify a year for each role in them."""
     from .dataset import Dataset
     from .schema import load_folder, load_schema
 
@@ -114,11 +120,11 @@ def check_calendar(organisations: Path, as_json: bool) -> None:
                 "rejected": rejected,
             }
         )
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
+    if out.json:
+        out.data(answer)
         return
     for row in answer:
-        click.echo(
+        out.line(
             f"{row['file']}: {row['organisation']}, {row['roles']} roles; {row['rounds']} rounds made and verified, "
             f"{row['rejected']} rejected on the way"
         )

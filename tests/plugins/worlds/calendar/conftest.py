@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw_plugins.worlds.calendar import Calendar, Dataset
+from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from agentfw import Engagement, PolicyAgent
 from agentfw.episode import Task
 from agentfw.runs.folder import RunFolder
 from agentfw_cli.main import main
-from agentfw_plugins.worlds.calendar import Calendar
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES, references
+from agentfw_plugins.worlds.calendar.dataset import Calendar
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.policies import RulesPolicy, RulesSettings
 

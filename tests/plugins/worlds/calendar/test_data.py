@@ -16,9 +16,10 @@ import pytest
 from click.testing import CliRunner
 
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
-from agentfw_plugins.worlds.calendar import Calendar, Dataset, parse_line
 from agentfw_plugins.worlds.calendar.data_command import data
 from agentfw_plugins.worlds.calendar.data_export import make_data, organisations_for
+from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
+from agentfw_plugins.worlds.calendar.event_attributes import parse_line
 from agentfw_plugins.worlds.calendar.ics_export import ics_of
 
 

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import UnknownNameError, UsageError
-from agentfw_plugins.worlds.calendar import ROUNDS, Calendar, Dataset, Difficulty, Temper, schemas_of
+from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset, schemas_of
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS
 from agentfw_plugins.worlds.calendar.organisation import Organisation
 from agentfw_plugins.worlds.calendar.regular_year import WEEKS
-from agentfw_plugins.worlds.calendar.users import Appraisal
+from agentfw_plugins.worlds.calendar.rounds import ROUNDS, Difficulty
+from agentfw_plugins.worlds.calendar.users import Appraisal, Temper
 
 # -- organisations and users -------------------------------------------------------------------------------------------
 
@@ -211,7 +212,7 @@ def test_any_seed_gives_verified_rounds(seed: int, place: int, conflicts: int) -
 
 _PRINT = """
 import hashlib
-from agentfw_plugins.worlds.calendar import Dataset
+from agentfw_plugins.worlds.calendar.dataset import Dataset
 dataset = Dataset(11)
 names = dataset.users("test")[:2] + dataset.users("train")[:1]
 text = repr([dataset.calendar(dataset.user(name), rounds=30).rounds for name in names])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentfw_plugins.worlds.calendar.real.recurrence_rules import Budget, Rule, RuleRefused
+from agentfw_plugins.worlds.calendar.real.recurrence_rules import Budget, RuleRefused, rule_times
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
 
 pytest.importorskip("icalendar")
@@ -63,7 +65,7 @@ def test_rules_mean_what_they_mean_to_dateutil(
     last = first + timedelta(days=span)
     text = ";".join(f"{name}={','.join(map(str, values))}" for name, values in rule.items())
 
-    found = list(Rule.read(rule, start).times(first, last, Budget()))
+    found = list(rule_times(rule, start, first, last, Budget()))
 
     # A daily rule with a day of the month may meet none for a long time: dateutil is asked up to the last only.
     stop = len(found) + 1
@@ -73,6 +75,36 @@ def test_rules_mean_what_they_mean_to_dateutil(
 
 def _after(text: str, start: datetime, first: datetime) -> Any:
     return rrulestr(text, dtstart=start).xafter(first, inc=True)
+
+
+@pytest.mark.parametrize("frequency", ["DAILY", "WEEKLY", "MONTHLY", "YEARLY"])
+def test_a_rule_that_never_matches_is_given_up_at_the_end_of_the_span(frequency: str) -> None:
+    rule = {"FREQ": [frequency], "BYMONTH": [2], "BYMONTHDAY": [30]}
+    times = rule_times(rule, datetime(2015, 1, 1), datetime(2026, 1, 1), datetime(2026, 2, 1), Budget())
+    next(rule_times({"FREQ": ["DAILY"]}, datetime(2015, 1, 1), datetime(2015, 1, 1), datetime(2015, 1, 2), Budget()))
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+        assert calls < 1000, "dateutil goes on until the year 9999"
+
+    sys.setprofile(count)
+    try:
+        found = list(times)
+    finally:
+        sys.setprofile(None)
+
+    assert found == []
+    assert calls > 0
+
+
+def test_each_monday_and_the_third_tuesday_are_one_rule() -> None:
+    rule = {"FREQ": ["MONTHLY"], "BYDAY": ["MO", "3TU"]}
+
+    found = list(rule_times(rule, datetime(2026, 1, 1), datetime(2026, 2, 1), datetime(2026, 2, 28), Budget()))
+
+    assert [moment.day for moment in found] == [2, 9, 16, 17, 23]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +120,7 @@ def _after(text: str, start: datetime, first: datetime) -> Any:
 )
 def test_what_cannot_be_followed_is_refused_with_a_reason(rule: dict[str, list[Any]], reason: str) -> None:
     with pytest.raises(RuleRefused, match=reason):
-        Rule.read(rule, datetime(2026, 1, 1))
+        list(rule_times(rule, datetime(2026, 1, 1), datetime(2026, 1, 1), datetime(2026, 2, 1), Budget()))
 
 
 def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFile) -> None:

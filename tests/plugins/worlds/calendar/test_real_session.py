@@ -216,7 +216,7 @@ def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
     done = sessions(path, "--answers", "-", given="b\nperhaps\n")
 
     assert done.code == 2
-    assert 'stdin, line 2: "perhaps" is no answer: give one of A, B, s or q' in done.err
+    assert 'stdin, line 2: "perhaps" is no answer: answer one of A, B, s or q' in done.err
     assert not path.with_name("my.decided.ics").exists()
     assert sessions.json(path, "--yes")["conflicts"][0]["decided_before"]
 
@@ -224,11 +224,11 @@ def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "there is nobody to ask"),
-        (("--yes", "--answers", "x"), "don't go together"),
+        ((), "no terminal to ask on"),
+        (("--yes", "--answers", "x"), "can't be combined"),
         (("--yes", "--output", "my.ics"), "never changed"),
-        (("--yes", "--output", "nowhere/x.ics"), "there is no folder"),
-        (("--yes", "--from", "9999-12-31"), "the calendar ends"),
+        (("--yes", "--output", "nowhere/x.ics"), "there is no directory"),
+        (("--yes", "--from", "9999-12-31"), "go beyond the year 9999"),
         (("--yes", "--hub", "my.ics"), "can't keep what is learned"),
         (("--answers", "none.txt"), "can't read none.txt"),
         (("--yes", "--polcy", "linear"), "--polcy"),
@@ -342,7 +342,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions
     typed.until("kept Group meeting; declined Call with Acme")
     typed.until("2 of 2   Mon 30 November 2026")
     typed.says("\x04")
-    typed.until("there is more: run it again to go on")
+    typed.until("there is more: run the same command again to go on")
     assert "1 conflict: " in typed.seen
     assert typed.process.wait(30) == 0
 
@@ -375,7 +375,7 @@ def test_the_help_of_run_tells_of_it() -> None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     assert "calendar --ics" in shown("--help")
-    assert "Go through the conflicts of your own calendar." in shown("calendar", "--ics", "--help")
+    assert "Decide the conflicts of your own calendar." in shown("calendar", "--ics", "--help")
 
 
 def test_a_persons_calendar_keeps_the_promises_of_an_environment(tmp_path: Path, ics_file: IcsFile) -> None:

@@ -166,7 +166,7 @@ def test_a_role_that_nobody_knows_is_taken_for_anybody() -> None:
 
 
 def test_what_is_expected_of_a_role_is_that_role_s() -> None:
-    from agentfw_plugins.worlds.calendar import shipped_schemas
+    from agentfw_plugins.worlds.calendar.schema import shipped_schemas
 
     roles = [f"{schema.archetype}/{role.title}" for schema in shipped_schemas() for role in schema.user_roles]
 

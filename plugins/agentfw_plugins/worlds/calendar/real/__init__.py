@@ -1,7 +1,6 @@
-"""A real person's calendar: their .ics read, their conflicts asked about, their answers learned and marked.
+"""A person's own calendar: reads an .ics file, asks about conflicts, learns from the answers and marks declines.
 
-The one rule: the file that was given is never changed, and nothing in it is lost: what is written is that file, byte
-for byte, with marks on what was declined.
+The given file is never changed. The new file is the old one, byte for byte, with marks on what was declined.
 
     agentfw run calendar --ics my.ics
 

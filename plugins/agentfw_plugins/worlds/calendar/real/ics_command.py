@@ -1,24 +1,28 @@
 """`agentfw run calendar --ics FILE`: a session with a person about their own calendar.
 
-The one rule: it prints what a person needs and asks on the terminal; what came of it is the last thing, on stdout.
+Questions and notes go to stderr; the result is the last thing printed, on stdout.
 
     agentfw run calendar --ics my.ics
     agentfw run calendar --ics my.ics --answers answers.txt --json
     agentfw run calendar --ics my.ics --policy openai --set policy.base_url=http://localhost:8000/v1
 
-Imported for its `--help`, so everything heavy is imported when it is needed.
+This module is imported for the command's `--help`, so functions import what they need.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from agentfw.errors import UsageError
+from agentfw.out import Out
+
+from ....command_options import json_option
 
 if TYPE_CHECKING:
     from agentfw.runs.assembly import Assembly
@@ -34,25 +38,25 @@ _PROBLEMS = 5
 
 @click.command("calendar")
 @click.argument("environment", type=click.Choice(["calendar"]), default="calendar", metavar="[calendar]")
-@click.option("--ics", "file", type=_FILE, required=True, help="The calendar. It is read and never changed.")
-@click.option("--output", type=_FILE, help="Where the new calendar goes; else beside the old one, as NAME.decided.ics.")
+@click.option("--ics", "file", type=_FILE, required=True, help="Calendar file. It is read and never changed.")
+@click.option("--output", type=_FILE, help="Output file. Default: NAME.decided.ics in the calendar's directory.")
 @click.option(
     "--answers",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Answers, one a line or as JSON.",
+    help="File of answers, one per line or as JSON; - for stdin.",
 )
-@click.option("--yes", is_flag=True, help="Take every proposal.")
-@click.option("--days", type=click.IntRange(1, 3660), default=28, show_default=True, help="How far ahead to look.")
-@click.option("--from", "since", type=click.DateTime(["%Y-%m-%d"]), help="From which day on; else from today.")
-@click.option("--policy", metavar="NAME", help="Who makes the proposals.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, such as policy.prior=flat.")
-@click.option("--me", metavar="ADDRESS", default="", help="Your mail address, where the calendar doesn't tell it.")
-@click.option("--zone", metavar="NAME", default="", help="Your time zone, where the calendar doesn't tell it.")
-@click.option("--people", type=_FILE, help='What people are to you: a TOML file of lines "acme.example" = "client".')
-@click.option("--hub", type=_FILE, help="Where what is learned of you is kept.")
-@click.option("--anew", is_flag=True, help="Ask again also about what was decided before.")
-@click.option("--quiet", is_flag=True, help="Nothing but questions and the answer.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, and nothing else.")
+@click.option("--yes", is_flag=True, help="Accept every proposal.")
+@click.option("--days", type=click.IntRange(1, 3660), default=28, show_default=True, help="Number of days.")
+@click.option("--from", "since", type=click.DateTime(["%Y-%m-%d"]), help="First day. Default: today.")
+@click.option("--policy", metavar="NAME", help="Policy that makes the proposals.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as policy.prior=flat.")
+@click.option("--me", metavar="ADDRESS", default="", help="Your mail address, if the calendar doesn't name it.")
+@click.option("--zone", metavar="NAME", default="", help="Your time zone, if the calendar doesn't name it.")
+@click.option("--people", type=_FILE, help='TOML file of relations, with lines such as "acme.example" = "client".')
+@click.option("--hub", type=_FILE, help="File that keeps what is learned about you.")
+@click.option("--anew", is_flag=True, help="Ask again about conflicts that were decided before.")
+@click.option("--quiet", is_flag=True, help="Print only the questions and the result.")
+@json_option
 def ics(
     environment: str,
     file: Path,
@@ -69,13 +73,14 @@ def ics(
     hub: Path | None,
     anew: bool,
     quiet: bool,
-    as_json: bool,
+    out: Out,
 ) -> None:
-    """Go through the conflicts of your own calendar.
+    """Decide the conflicts of your own calendar.
 
-    Each is shown with a proposal and a reason, and you say what stays. From your answers it learns what you would keep.
-    What you decline is marked in a new file, in which nothing else is changed and nothing is deleted.
+    Each conflict is shown with a proposal and a reason, and you choose what to keep. The policy learns from your
+    answers. Declined events are marked in a new file; nothing else is changed and nothing is deleted.
     """
+    out.quiet = quiet or out.json
     from .people import read_people
     from .person_file import PersonFile, data_file
     from .session import Session, Wishes, output_path
@@ -85,16 +90,14 @@ def ics(
     session = Session.open(Wishes(file, days, first, me, zone, read_people(people)))
     target = output_path(file, output)
     asked = _person(answers, yes, session)
-    tell = not quiet and not as_json
-    if tell:
-        _introduce(session, assembly)
+    _introduce(session, assembly, out)
     with PersonFile(hub or data_file(), session.person) as known:
         sampling, window = assembly.spec.sampling.sampling(assembly.spec.seed), assembly.spec.window
         try:
             asyncio.run(session.play(assembly.policy, asked, known, sampling=sampling, window=window, anew=anew))
         except KeyboardInterrupt:
             answered = sum(not outcome.known and outcome.kept is not None for outcome in session.outcomes)
-            click.echo(f"\ninterrupted; {answered} answers are kept: run it again to go on", err=True)
+            Out().note(f"\ninterrupted; {answered} answers are kept: run the same command again to go on")
             raise click.exceptions.Exit(130) from None
         strategies = list(known.hub.list())
         kept_in = known.path
@@ -102,17 +105,15 @@ def ics(
     written = target if record["declined"] else None
     if written is not None:
         session.write(written)
-    if as_json:
+    if out.json:
         extra = {"policy": assembly.spec.policy.name, "strategies": strategies, "hub": str(kept_in)}
-        click.echo(
-            json.dumps({**record, **extra, "output": str(written) if written else None}, indent=2, ensure_ascii=False)
-        )
+        out.data({**record, **extra, "output": str(written) if written else None})
     else:
-        _conclude(record, strategies, written, quiet)
+        _conclude(record, strategies, written, out)
 
 
 def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
-    """The policy as a run of the shipped spec would make it."""
+    """Assemble the policy as a run of the shipped spec does."""
     from agentfw.host import Host, HostOptions
     from agentfw.host.project import find_project
     from agentfw.runs.assembly import assemble, resolve
@@ -125,18 +126,16 @@ def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
         values["policy"] = policy
     values = apply_assignments(values, parse_assignments(assignments))
     spec, _ = resolve(parse_spec(values, "spec"), host)
-    # Nobody pays a person's own calendar out in rewards.
+    # A person's own calendar has no rewards.
     return assemble(spec.model_copy(update={"rewards": (), "trackers": (), "tools": (), "memories": ()}), host)
 
 
 def _person(answers: Path | None, yes: bool, session: Session) -> Person:
     """Who answers."""
-    from agentfw.errors import UsageError
-
     from .answers import AnswersGiven, Nobody, TakesProposals
 
     if answers is not None and yes:
-        raise UsageError("--answers and --yes don't go together", fix="leave one out")
+        raise UsageError("--answers and --yes can't be combined", fix="pass either --answers or --yes, not both")
     if yes:
         return TakesProposals()
     if answers is not None:
@@ -145,7 +144,7 @@ def _person(answers: Path | None, yes: bool, session: Session) -> Person:
         try:
             return AnswersGiven(answers.read_text("utf-8"), str(answers))
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"can't read {answers}: {error}", fix="give a text file in UTF-8") from None
+            raise UsageError(f"can't read {answers}: {error}", fix="pass a text file in UTF-8") from None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return Nobody()
     from .terminal import Terminal
@@ -153,8 +152,8 @@ def _person(answers: Path | None, yes: bool, session: Session) -> Person:
     return Terminal(session.home)
 
 
-def _introduce(session: Session, assembly: Assembly) -> None:
-    """What was found, before the first question."""
+def _introduce(session: Session, assembly: Assembly, out: Out) -> None:
+    """Say what was found, before the first question."""
     from .ics_events import tidy
 
     record = session.record()
@@ -167,27 +166,27 @@ def _introduce(session: Session, assembly: Assembly) -> None:
         f"{record['from']} to {record['until']}",
         f"policy {assembly.spec.policy.name}",
     ]
-    click.secho("   ".join(facts), err=True, bold=sys.stderr.isatty() or None)
+    out.note("   ".join(facts))
     count = f"{record['events']:,} events, {len(session.found):,} dates in these days"
     conflicts = f"{to_come} conflict{'s' if to_come != 1 else ''}" if to_come else "no conflicts"
-    click.echo(f"{count}, {conflicts}", err=True)
+    out.note(f"{count}, {conflicts}")
     if session.problems:
-        click.echo(f"{len(session.problems)} of what is in the file can't be used, and stays as it is:", err=True)
+        out.note(f"{len(session.problems)} of what is in the file can't be used, and stays as it is:")
         for problem in session.problems[:_PROBLEMS]:
             where = f"line {problem.line}" if problem.line else "everywhere"
             what = f'"{problem.what}": ' if problem.what else ""
-            click.echo(f"  {where}: {tidy(f'{what}{problem.why}')}", err=True)
+            out.note(f"  {where}: {tidy(f'{what}{problem.why}')}")
         if len(session.problems) > _PROBLEMS:
-            click.echo("  ... (--json lists all)", err=True)
-    click.echo(err=True)
+            out.note("  ... (--json lists all)")
+    out.note("")
 
 
-def _conclude(record: dict[str, Any], strategies: list[str], written: Path | None, quiet: bool) -> None:
-    """What came of the session."""
+def _conclude(record: dict[str, Any], strategies: list[str], written: Path | None, out: Out) -> None:
+    """Say what came of the session."""
     conflicts = record["conflicts"]
     asked = [one for one in conflicts if not one["decided_before"]]
     if not conflicts:
-        click.echo("nothing is in anything's way" if not record["stopped"] else "nothing was decided")
+        out.line("there are no conflicts" if not record["stopped"] else "nothing was decided")
         return
     proposed = sum(one["kept"] == one["proposed"] != "" for one in asked)
     count = f"{len(asked)} conflict{'s' if len(asked) != 1 else ''}"
@@ -198,12 +197,12 @@ def _conclude(record: dict[str, Any], strategies: list[str], written: Path | Non
         parts.append(f"{left} left")
     if known := len(conflicts) - len(asked):
         parts.append(f"{known} more as you decided before")
-    click.echo(f"{', '.join(parts)}   {record['declined']} event{'s' if record['declined'] != 1 else ''} declined")
+    out.line(f"{', '.join(parts)}   {record['declined']} event{'s' if record['declined'] != 1 else ''} declined")
     if strategies:
-        click.echo(f"learned   {', '.join(strategies)}")
+        out.line(f"learned   {', '.join(strategies)}")
     if written is None:
-        click.echo("no file is written: nothing is declined")
+        out.line("no file is written: nothing is declined")
     else:
-        click.echo(f"written   {written}   ({record['file']} is unchanged)")
-    if record["stopped"] and not quiet:
-        click.echo("there is more: run it again to go on", err=True)
+        out.line(f"written   {written}   ({record['file']} is unchanged)")
+    if record["stopped"]:
+        out.note("there is more: run the same command again to go on")

@@ -1,36 +1,42 @@
-"""What a recurrence rule (RRULE) means, followed within a budget.
+"""The times of a recurrence rule (RRULE), computed by dateutil within a budget of work.
 
-The one rule: it ends, after a number of steps that is known before. A library would look for the 30th of February until
-the year 9999; somebody else's calendar may hold a thousand of such rules. So this follows a rule period by period,
-from where it matters to where that ends, and the tests compare it with dateutil on rules of every kind.
+A calendar is somebody else's file, so the work that its rules cause must be bounded. dateutil would look for the 30th
+of February until the year 9999. Here it starts shortly before the span that matters and stops at its end, whether or
+not the rule ever matches.
 
-    rule = Rule.read({"FREQ": ["WEEKLY"], "BYDAY": ["MO", "WE"]}, start)
-    list(rule.times(first, last, Budget()))
+    list(rule_times({"FREQ": ["WEEKLY"], "BYDAY": ["MO", "WE"]}, start, first, last, Budget()))
 
-Rules of a person's calendar are daily, weekly, monthly or yearly. More frequent ones, week numbers and calendars other
-than the Gregorian (RSCALE) are refused with a reason.
+Appointments are daily, weekly, monthly or yearly. More frequent rules, week numbers and calendars other than the
+Gregorian one (RSCALE) are refused with a reason.
 """
 
 from __future__ import annotations
 
 import re
-from calendar import isleap, monthrange
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime
 from typing import Any
 
-__all__ = ["Budget", "Rule", "RuleRefused"]
+__all__ = ["Budget", "RuleRefused", "rule_times"]
 
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _WEEKDAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
-_KNOWN = {"BYMONTH", "BYMONTHDAY", "BYYEARDAY", "BYDAY", "BYHOUR", "BYMINUTE", "BYSECOND", "BYSETPOS"}
-_DAYS = {"DAILY": 1, "WEEKLY": 7, "MONTHLY": 31, "YEARLY": 366}
-"""Days that have to be looked at in one period."""
+_DAYS = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}
+"""Days in one period at most. The order is that of dateutil's numbers for the frequencies."""
+_PARTS = {
+    "BYMONTH": (1, 12),
+    "BYMONTHDAY": (-31, 31),
+    "BYYEARDAY": (-366, 366),
+    "BYHOUR": (0, 23),
+    "BYMINUTE": (0, 59),
+    "BYSECOND": (0, 59),
+    "BYSETPOS": (-366, 366),
+}
+"""The parts of a rule that are numbers, with their least and their greatest value."""
 _MOST_DAYS = 100_000
-"""Days that one rule is followed over: 270 years."""
+"""Maximum number of days that one rule is followed over: 270 years."""
 _ALL_DAYS = 4_000_000
-"""Days over all rules of a file."""
+"""Maximum number of days over all rules of a file."""
 
 
 class RuleRefused(ValueError):
@@ -51,152 +57,142 @@ class Budget:
         self.left -= days
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule with everything filled in that it takes from the start of its series."""
+def rule_times(
+    given: Mapping[str, Sequence[Any]], start: datetime, first: datetime, last: datetime, budget: Budget
+) -> Iterator[datetime]:
+    """The times from `first` to `last`, both included, of a rule as icalendar gives it.
 
-    start: datetime
-    """Local, without a zone: a meeting at nine stays at nine when the clocks change."""
-    frequency: str
-    interval: int
-    count: int | None
-    months: frozenset[int]
-    month_days: frozenset[int]
-    year_days: frozenset[int]
-    weekdays: frozenset[tuple[int, int]]
-    """(which of the period, or 0 for each; from Monday = 0)"""
-    within_month: bool
-    """Whether the third Monday is that of the month, or of the year."""
-    clock: tuple[time, ...]
-    positions: frozenset[int]
-    week_start: int
+    All times are local, without a zone: a meeting at nine stays at nine when the clocks change.
+    """
+    from dateutil.rrule import rrule
 
-    @classmethod
-    def read(cls, given: Mapping[str, Sequence[Any]], start: datetime) -> Rule:
-        """The rule as icalendar gives it."""
-        frequency = str(_first(given, "FREQ", "")).upper()
-        if "RSCALE" in given or "SKIP" in given:
-            raise RuleRefused("repeats by another calendar (RSCALE), which isn't understood")
-        if frequency not in _DAYS:
-            raise RuleRefused(f"repeats {frequency.lower() or 'in no way'}, which is no appointment")
-        strange = sorted(name for name in given if name.startswith("BY") and name not in _KNOWN)
-        if strange:
-            raise RuleRefused(f"repeats by {strange[0]}, which isn't understood")
-        interval, count = int(_first(given, "INTERVAL", 1)), _first(given, "COUNT", None)
-        if not 1 <= interval <= 10_000:
-            raise RuleRefused(f"repeats with an interval of {interval}")
-        months, month_days = _numbers(given, "BYMONTH", 1, 12), _numbers(given, "BYMONTHDAY", -31, 31)
-        year_days = _numbers(given, "BYYEARDAY", -366, 366)
-        weekdays = frozenset(map(_weekday, given.get("BYDAY", ())))
-        if frequency in ("DAILY", "WEEKLY"):
-            weekdays = frozenset((0, day) for _, day in weekdays)
-        if not (month_days or year_days or weekdays):
-            if frequency == "YEARLY" and not months:
-                months = frozenset((start.month,))
-            if frequency in ("YEARLY", "MONTHLY"):
-                month_days = frozenset((start.day,))
-            elif frequency == "WEEKLY":
-                weekdays = frozenset(((0, start.weekday()),))
-        hours = _numbers(given, "BYHOUR", 0, 23) or {start.hour}
-        minutes = _numbers(given, "BYMINUTE", 0, 59) or {start.minute}
-        seconds = _numbers(given, "BYSECOND", 0, 59) or {start.second}
-        if len(hours) * len(minutes) * len(seconds) > 24:
-            raise RuleRefused("repeats more than 24 times a day, which is no appointment")
-        clock = tuple(sorted(time(h, m, s) for h in hours for m in minutes for s in seconds))
-        return cls(
-            start,
-            frequency,
-            interval,
-            None if count is None else int(count),
-            months,
-            month_days,
-            year_days,
-            weekdays,
-            frequency == "MONTHLY" or bool(months),
-            clock,
-            _numbers(given, "BYSETPOS", -366, 366),
-            _WEEKDAYS.index(str(_first(given, "WKST", "MO")).upper()),
-        )
-
-    def times(self, first: datetime, last: datetime, budget: Budget) -> Iterator[datetime]:
-        """The times from `first` to `last`, both included."""
-        begin = self._period_of(self.start.date())
-        # Only what counts has to be counted through; else what was before doesn't matter.
-        skipped = 0 if self.count is not None else max(0, self._period_of(first.date()) - begin) // self.interval
-        wanted = range(begin + skipped * self.interval, self._period_of(last.date()) + 1, self.interval)
-        budget.take(len(wanted) * _DAYS[self.frequency] * len(self.clock))
-        counted = 0
-        for period in wanted:
-            for moment in self._times_in(period):
-                if moment < self.start:
-                    continue
-                counted += 1
-                if moment > last or (self.count is not None and counted > self.count):
-                    return
-                if moment >= first:
-                    yield moment
-
-    def _period_of(self, day: date) -> int:
-        """Which day, week, month or year it is, counted through."""
-        if self.frequency == "DAILY":
-            return day.toordinal()
-        if self.frequency == "WEEKLY":
-            return (day.toordinal() - 1 - self.week_start) // 7
-        return day.year * 12 + day.month - 1 if self.frequency == "MONTHLY" else day.year
-
-    def _days_of(self, period: int) -> Iterator[date]:
-        if self.frequency == "DAILY":
-            first, length = date.fromordinal(period), 1
-        elif self.frequency == "WEEKLY":
-            ordinal = period * 7 + 1 + self.week_start
-            first, length = date.fromordinal(max(1, ordinal)), 7 + min(0, ordinal - 1)
-        elif self.frequency == "MONTHLY":
-            first = date(period // 12, period % 12 + 1, 1)
-            length = monthrange(first.year, first.month)[1]
-        else:
-            first, length = date(period, 1, 1), 365 + isleap(period)
-        begin = first.toordinal()
-        for ordinal in range(begin, min(begin + length, date.max.toordinal() + 1)):
-            yield date.fromordinal(ordinal)
-
-    def _times_in(self, period: int) -> list[datetime]:
-        found = [datetime.combine(day, at) for day in self._days_of(period) if self._meets(day) for at in self.clock]
-        if not self.positions:
-            return found
-        places = {place - 1 if place > 0 else len(found) + place for place in self.positions}
-        return [moment for place, moment in enumerate(found) if place in places]
-
-    def _meets(self, day: date) -> bool:
-        if self.months and day.month not in self.months:
-            return False
-        month_length = monthrange(day.year, day.month)[1]
-        if self.month_days and not {day.day, day.day - month_length - 1} & self.month_days:
-            return False
-        year_length, year_day = 365 + isleap(day.year), day.timetuple().tm_yday
-        if self.year_days and not {year_day, year_day - year_length - 1} & self.year_days:
-            return False
-        if not self.weekdays:
-            return True
-        place, length = (day.day, month_length) if self.within_month else (year_day, year_length)
-        numbers = (0, (place - 1) // 7 + 1, -((length - place) // 7) - 1)
-        return any((number, day.weekday()) in self.weekdays for number in numbers)
+    frequency, interval, options = _read(given, start)
+    week_start = options["wkst"]
+    begin = _period(frequency, start.date(), week_start)
+    # A rule with a COUNT must be counted from its start. Any other may start in the last period before the span.
+    skipped = max(0, _period(frequency, first.date(), week_start) - begin) // interval if "count" not in options else 0
+    periods = (_period(frequency, last.date(), week_start) - begin) // interval + 1 - skipped
+    budget.take(periods * _DAYS[frequency] * _times_a_day(options))
+    if skipped:
+        start = datetime.combine(_first_day(frequency, begin + skipped * interval, week_start), start.time())
+    rule = rrule(list(_DAYS).index(frequency), start, _Interval(interval, periods), **options)
+    try:
+        for moment in rule:
+            if moment > last:
+                return
+            if moment >= first:
+                yield moment
+    except _AllPeriodsSeen:
+        return
 
 
-def _first(given: Mapping[str, Sequence[Any]], name: str, default: Any) -> Any:
+class _AllPeriodsSeen(Exception):
+    """dateutil has looked at all the periods that matter."""
+
+
+class _Interval(int):
+    """An interval that only so many periods can be stepped by: dateutil adds it once for each period."""
+
+    def __new__(cls, value: int, periods: int) -> _Interval:
+        interval = super().__new__(cls, value)
+        interval.left = periods
+        return interval
+
+    left: int
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            raise _AllPeriodsSeen
+
+    def __radd__(self, other: int) -> int:
+        self._step()
+        return other + int(self)
+
+    def __mul__(self, other: int) -> int:
+        self._step()
+        return int(self) * other
+
+
+def _read(given: Mapping[str, Sequence[Any]], start: datetime) -> tuple[str, int, dict[str, Any]]:
+    """The frequency, the interval, and everything else as dateutil calls it."""
+    frequency = str(_only(given, "FREQ", "")).upper()
+    if "RSCALE" in given or "SKIP" in given:
+        raise RuleRefused("repeats by another calendar (RSCALE), which isn't supported")
+    if frequency not in _DAYS:
+        raise RuleRefused(f"repeats {frequency.lower() or 'in no way'}, which is no appointment")
+    unknown = sorted(name for name in given if name.startswith("BY") and name not in _PARTS and name != "BYDAY")
+    if unknown:
+        raise RuleRefused(f"repeats by {unknown[0]}, which isn't supported")
+    interval, count = int(_only(given, "INTERVAL", 1)), _only(given, "COUNT", None)
+    if not 1 <= interval <= 10_000:
+        raise RuleRefused(f"repeats with an interval of {interval}")
+    options: dict[str, Any] = {name.lower(): _numbers(given, name) for name in _PARTS if given.get(name)}
+    if given.get("BYDAY"):
+        options["byweekday"] = _weekdays(given["BYDAY"], frequency)
+    # What isn't given comes from the start, which may be skipped.
+    if not {"bymonthday", "byyearday", "byweekday"} & options.keys():
+        if frequency == "YEARLY" and "bymonth" not in options:
+            options["bymonth"] = [start.month]
+        if frequency in ("YEARLY", "MONTHLY"):
+            options["bymonthday"] = [start.day]
+        elif frequency == "WEEKLY":
+            options["byweekday"] = [start.weekday()]
+    options["wkst"] = _WEEKDAYS.index(str(_only(given, "WKST", "MO")).upper())
+    if count is not None:
+        options["count"] = int(count)
+    if _times_a_day(options) > 24:
+        raise RuleRefused("repeats more than 24 times a day, which is no appointment")
+    return frequency, interval, options
+
+
+def _times_a_day(options: Mapping[str, Any]) -> int:
+    hours, minutes, seconds = (len(set(options.get(name, [0]))) for name in ("byhour", "byminute", "bysecond"))
+    return hours * minutes * seconds
+
+
+def _weekdays(given: Sequence[Any], frequency: str) -> list[Any]:
+    from dateutil.rrule import weekday
+
+    read: list[tuple[int, int]] = []
+    for value in given:
+        match = _WEEKDAY.fullmatch(str(value).upper())
+        if match is None:
+            raise RuleRefused(f"repeats on {value}, which is no weekday")
+        read.append((int(match[1] or 0), _WEEKDAYS.index(match[2])))
+    if frequency in ("DAILY", "WEEKLY") or not any(number for number, _ in read):
+        return [day for _, day in read]
+    # dateutil takes "each Monday and the third Tuesday" for days that are both, so each Monday is numbered, too.
+    most = 5 if frequency == "MONTHLY" else 53
+    return [weekday(day, n) for number, day in read for n in ([number] if number else range(1, most + 1))]
+
+
+def _period(frequency: str, day: date, week_start: int) -> int:
+    """The number of the day, week, month or year that a day is in."""
+    if frequency == "DAILY":
+        return day.toordinal()
+    if frequency == "WEEKLY":
+        return (day.toordinal() - 1 - week_start) // 7
+    return day.year * 12 + day.month - 1 if frequency == "MONTHLY" else day.year
+
+
+def _first_day(frequency: str, period: int, week_start: int) -> date:
+    if frequency == "DAILY":
+        return date.fromordinal(period)
+    if frequency == "WEEKLY":
+        return date.fromordinal(max(1, period * 7 + 1 + week_start))
+    return date(period // 12, period % 12 + 1, 1) if frequency == "MONTHLY" else date(period, 1, 1)
+
+
+def _only(given: Mapping[str, Sequence[Any]], name: str, default: Any) -> Any:
     values = given.get(name)
     return values[0] if values else default
 
 
-def _numbers(given: Mapping[str, Sequence[Any]], name: str, least: int, most: int) -> frozenset[int]:
-    found = frozenset(int(value) for value in given.get(name, ()))
+def _numbers(given: Mapping[str, Sequence[Any]], name: str) -> list[int]:
+    least, most = _PARTS[name]
+    found = [int(value) for value in given[name]]
     wrong = [value for value in found if not least <= value <= most or (value == 0 and least < 0)]
     if wrong:
-        raise RuleRefused(f"repeats by {name}={wrong[0]}, which there isn't")
+        raise RuleRefused(f"repeats by {name}={wrong[0]}, which doesn't exist")
     return found
-
-
-def _weekday(value: Any) -> tuple[int, int]:
-    match = _WEEKDAY.fullmatch(str(value).upper())
-    if match is None:
-        raise RuleRefused(f"repeats on {value}, which is no weekday")
-    return int(match[1] or 0), _WEEKDAYS.index(match[2])

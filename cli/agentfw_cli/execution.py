@@ -1,0 +1,126 @@
+"""Executes a run: with a live picture, a report at the end, and a way to resume whatever stops it.
+
+execute(Run.create(spec, host, root), host, out)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentfw.out import Out
+from agentfw_cli.common import load_host, name_of, note_problems, runs_folder
+from agentfw_cli.spec_options import with_options
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from agentfw.host import Host
+    from agentfw.runs.run import Run
+    from agentfw.runs.summary import Summary
+
+__all__ = ["execute", "execute_spec", "play"]
+
+
+def execute_spec(
+    start: Callable[[Host, str | None, Path | None], dict[str, Any]],
+    check: Callable[[dict[str, Any]], object],
+    *,
+    environment: str | None,
+    distributions: tuple[str, ...],
+    assignments: tuple[str, ...],
+    spec: Path | None,
+    runs: Path | None,
+    blocked: tuple[str, ...],
+    strict: bool,
+    quiet: bool,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Make a run of what was typed, and execute it.
+
+    `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
+    """
+    from agentfw.runs.run import Run
+    from agentfw.runs.spec import apply_assignments, parse_spec
+    from agentfw.settings import parse_assignments
+
+    out = Out(json=as_json, quiet=quiet)
+    host = load_host(out, blocked, strict)
+    for distribution in distributions:
+        host.select_distribution(distribution)
+    values = with_options(start(host, environment, spec), chosen)
+    values = apply_assignments(values, parse_assignments(assignments))
+    check(values)
+    execute(Run.create(parse_spec(values), host, runs_folder(runs)), host, out)
+
+
+def execute(run: Run, host: Host, out: Out) -> None:
+    """Execute a run, write its report, and print the result."""
+    from agentfw.errors import StorageError
+    from agentfw.runs.report import write_report
+    from agentfw_cli.result import print_result
+
+    summary = play(run, out)
+    note_problems(host, out)
+    files, failed = list[Path](), None
+    try:
+        files = write_report(run.folder)
+    except StorageError as error:  # the run itself is done: its result is printed first
+        failed = error
+        failed.fix += f"; then: agentfw report {name_of(run.folder)}"
+    if out.json:
+        record = summary.to_record()
+        out.data({**record, "folder": str(run.folder.path), "files": [str(file) for file in files]})
+    else:
+        print_result(run.info, summary, out, files)
+    if failed is not None:
+        raise failed
+
+
+def play(run: Run, out: Out) -> Summary:
+    """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
+    from agentfw.errors import AgentfwError, UsageError
+    from agentfw.host.plugin_guard import stdout_to_stderr
+    from agentfw_cli.live import watch
+
+    with _terminated_is_interrupted() as signals:
+        try:
+            # An environment or a tracker that prints must not get between our lines on stdout.
+            with stdout_to_stderr(), watch(run.info, out) as observer:
+                return asyncio.run(run.execute(observer))
+        except AgentfwError as error:
+            if not isinstance(error, UsageError):  # a wrong setting stays wrong
+                error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}".removeprefix("; ")
+            raise
+        except KeyboardInterrupt:
+            out.error(
+                "every episode that was finished is kept",
+                f"resume with: agentfw runs resume {name_of(run.folder)}",
+                label="terminated" if signals else "interrupted",
+            )
+            raise click.exceptions.Exit(143 if signals else 130) from None
+
+
+@contextmanager
+def _terminated_is_interrupted() -> Iterator[list[int]]:
+    """SIGTERM ends a run as Ctrl-C does: everything is closed, and a line says how to resume. Yields what came."""
+    came: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # under nohup, or in the background of a script
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,232 @@
+"""How far a run is, and how its figures go: what the live picture and the lines in a pipe show.
+
+    progress = progress_of(run, tell=print_line)
+    asyncio.run(run.execute(progress))
+    progress.curves()
+
+Where the environment has rounds, progress is counted in rounds, so that one long episode moves, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentfw.episode import Episode, Turn
+from agentfw.runs.observer import Observer, RunInfo
+from agentfw.runs.summary import intervals, leading
+from agentfw.statistics import Interval
+
+__all__ = ["Progress", "Tell", "progress_of"]
+
+Tell = Callable[[str, str], object]
+"""Takes a line for a person, and its style."""
+
+_EPISODES, _ROUNDS = 10, 25
+"""The headline is averaged over so many of the last ones."""
+_LINES = 10
+"""About so many lines are told of a run."""
+_PAUSE = 0.1
+"""Seconds that one action stays to be read."""
+_DOES = {"play": "playing", "learn": "learning", "publish": "publishing", "evaluate": "evaluating"}
+_FIGURES = {
+    "reward": ("rollouts", "reward"),
+    "KL": ("learner", "kl"),
+    "entropy": ("learner", "entropy"),
+    "mismatch": ("served", "probe_mismatch"),
+    "tokens/s": ("speed", "tokens_per_second"),
+}
+"""The figures of an update that are shown, and where each is in a line of updates.jsonl."""
+
+
+class Progress(Observer):
+    """How far a run is. A line that is worth printing is told at once; pictures ask for the rest."""
+
+    def __init__(self, run: RunInfo, tell: Tell) -> None:
+        self.run, self.tell, self.headline = run, tell, run.folder.headline
+
+    def completed(self) -> int:
+        raise NotImplementedError
+
+    def total(self) -> int:
+        raise NotImplementedError
+
+    def curves(self) -> list[tuple[str, list[float]]]:
+        """Figures with their values so far. Copies: the run adds to them meanwhile."""
+        return []
+
+    def status(self) -> list[str]:
+        """What happens now, in lines."""
+        return []
+
+
+def progress_of(run: RunInfo, tell: Tell = lambda line, style: None) -> Progress:
+    """The progress of a training is counted in updates, that of any other run in episodes and rounds."""
+    return _UpdateProgress(run, tell) if run.spec.planned_updates else _EpisodeProgress(run, tell)
+
+
+class _EpisodeProgress(Progress):
+    def __init__(self, run: RunInfo, tell: Tell) -> None:
+        super().__init__(run, tell)
+        self.values: list[float] = []
+        self.episodes = self.done = self.told = 0
+        self.rounds = 0
+        """Rounds of an episode; 0 where there are none, or none was seen yet."""
+        self._at: dict[str, tuple[int, int]] = {}
+        """Of each episode that is going on: its round, and the number of its measures that were seen."""
+        self._action, self._shown = "", 0.0
+
+    def started(self, run: RunInfo, done: int) -> None:
+        spec, total = run.spec, run.folder.total
+        scene = str(run.folder.about["scene"])
+        parts = [spec.environment.name, scene or ("1 episode" if total == 1 else f"{total} episodes")]
+        parts += [f"policy {spec.policy.name}", *(f"memory {memory.name}" for memory in spec.memories)]
+        # An environment with a scene has rounds or something like them: there the interface makes no difference.
+        parts += [] if scene else [spec.interface.replace("_", " ")]
+        self.tell("   ".join([*parts, f"seed {spec.seed}"]), "bold")
+
+    def plays(self, total: int, done: int) -> None:
+        self.episodes, self.done = total, done
+        if done:
+            self.tell(f"{done} of them are there already", "dim")
+
+    def turned(self, episode: Episode, turn: Turn) -> None:
+        if turn.calls and time.monotonic() - self._shown > _PAUSE:
+            self._shown = time.monotonic()
+            call = turn.calls[0]
+            words = " ".join([call.name, *(f"{key}={value}" for key, value in call.arguments.items())])
+            self._action = " ".join(f"episode {episode.task.index + 1}, at {turn.started:.1f}: {words}".split())
+        if turn.round:
+            if not self.rounds:
+                rounds = (event for event in reversed(episode.events) if event.kind == "round")
+                self.rounds = int(next(rounds).data["of"])
+            self._measured(episode, turn.round)
+            self._tell()
+
+    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
+        self.done = done
+        if self.rounds:
+            self._measured(episode, self.rounds)
+            self._at.pop(episode.id, None)
+        else:
+            self.values.append(episode.outcome.get(self.headline, episode.utility))
+        self._tell()
+
+    def total(self) -> int:
+        return self.episodes * max(1, self.rounds)
+
+    def completed(self) -> int:
+        return self.done * max(1, self.rounds) + sum(number - 1 for number, _ in list(self._at.values()))
+
+    def curves(self) -> list[tuple[str, list[float]]]:
+        return [(self._words(), list(self.values))] if len(self.values) > 1 else []
+
+    def status(self) -> list[str]:
+        return [self._action] if self._action and self.done < self.episodes else []
+
+    def _measured(self, episode: Episode, number: int) -> None:
+        _, seen = self._at.get(episode.id, (0, 0))
+        new = episode.measures[seen:]
+        self.values += [measure.value for measure in new if measure.round and measure.name == self.headline]
+        self._at[episode.id] = number, len(episode.measures)
+
+    def _tell(self) -> None:
+        part = self.completed() * _LINES // self.total()
+        if part > self.told:
+            self.told = part
+            self.tell(f"{self.completed()}/{self.total()}   {self._words()}".rstrip(), "")
+
+    def _words(self) -> str:
+        last = self.values[-_ROUNDS:] if self.rounds else self.values[-_EPISODES:]
+        return f"{self.headline}, last {len(last)}: {sum(last) / len(last):.3f}" if last else ""
+
+
+class _UpdateProgress(Progress):
+    def __init__(self, run: RunInfo, tell: Tell) -> None:
+        super().__init__(run, tell)
+        self.updates = 0
+        self.figures: dict[str, list[float]] = {}
+        self.evaluations: dict[int, Interval] = {}
+        self.seconds: dict[str, float] = {}
+        self.doing = ""
+        self.episodes = self.ended = self.turns = 0
+        self.began = time.monotonic()
+
+    def started(self, run: RunInfo, done: int) -> None:
+        spec = run.spec
+        parts = [spec.environment.name, f"policy {spec.policy.name}"]
+        kinds = {"optimizer": spec.optimizer, "learner": spec.learner, "teacher": spec.teacher}
+        parts += [f"{kind} {choice.name}" for kind, choice in kinds.items() if choice is not None]
+        parts += [f"memory {memory.name}" for memory in spec.memories]
+        parts += [f"{spec.updates} updates of {spec.tasks} x {spec.samples} episodes", f"seed {spec.seed}"]
+        self.tell("   ".join(parts), "bold")
+        if done:
+            self.tell(f"{done} of the updates are there already", "dim")
+        for line in run.folder.updates():
+            self._take(line)
+        for number, records in run.folder.stages().items():
+            self._evaluated(number, intervals(records))
+
+    def phase(self, name: str, update: int) -> None:
+        self.episodes = self.ended = self.turns = 0
+        self.began = time.monotonic()
+        self.doing = f"{_DOES[name]}, update {update}" if name != "evaluate" else f"evaluating after {update} updates"
+
+    def plays(self, total: int, done: int) -> None:
+        self.episodes, self.ended = total, done
+
+    def turned(self, episode: Episode, turn: Turn) -> None:
+        self.turns += 1
+
+    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
+        self.ended = done
+
+    def updated(self, line: Mapping[str, Any]) -> None:
+        self._take(line)
+        words = "   ".join(f"{name} {_short(values[-1])}" for name, values in self.figures.items())
+        self.tell(f"{self.updates}/{self.total()}   {words}", "")
+
+    def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
+        self._evaluated(update, figures)
+        self.tell(f"{update}/{self.total()}   {self.headline} {self.evaluations[update]}", "")
+
+    def total(self) -> int:
+        return self.run.spec.planned_updates
+
+    def completed(self) -> int:
+        return self.updates
+
+    def curves(self) -> list[tuple[str, list[float]]]:
+        evaluations, curves = dict(self.evaluations), []
+        if evaluations:
+            newest = evaluations[max(evaluations)]
+            values = [evaluations[number].estimate for number in sorted(evaluations)]
+            curves.append((f"{self.headline} {newest.compact()}", values))
+        return curves + [(f"{name} {_short(some[-1])}", list(some)) for name, some in dict(self.figures).items()]
+
+    def status(self) -> list[str]:
+        lines = []
+        if self.updates < self.total() or self.doing.startswith("evaluating"):
+            now = f"{self.doing}   {time.monotonic() - self.began:.0f} s"
+            lines = [now + (f"   {self.ended}/{self.episodes} episodes   {self.turns} turns" if self.episodes else "")]
+        whole = sum(self.seconds.values())
+        shares = "   ".join(f"{name} {seconds / whole:.0%}" for name, seconds in dict(self.seconds).items() if whole)
+        return [*lines, shares] if shares else lines
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        self.updates = int(line["update"])
+        for name, (part, key) in _FIGURES.items():
+            if key in line[part]:
+                self.figures.setdefault(name, []).append(float(line[part][key]))
+        for name, seconds in line["seconds"].items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def _evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
+        self.headline = leading(figures, self.headline)
+        self.evaluations[update] = figures[self.headline]
+
+
+def _short(value: float) -> str:
+    """Three significant digits: a KL of 0.0004 is no zero."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,128 @@
+"""Prints the result of a run: how the headline went, a table of figures, where the files are, and what to do next."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentfw.out import Out
+from agentfw.report import bars
+from agentfw.runs.comparison import change
+from agentfw.runs.figures import means
+from agentfw.runs.observer import RunInfo
+from agentfw.runs.summary import Summary, beside, columns, course, in_order, leading
+from agentfw.statistics import Interval
+from agentfw_cli.common import figure_row, name_of, usage_words
+from agentfw_cli.offers import run_offers
+
+__all__ = ["print_result"]
+
+_ENOUGH = 8
+"""Least number of episodes or rounds whose quarters are told: fewer would be noise."""
+_BARS = 5
+"""Number of evaluations that are drawn as bars, the first and the last among them."""
+
+
+def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]) -> None:
+    stages, episodes = run.folder.stages(), run.folder.metrics()
+    if len(stages) > 1:
+        _evaluations(run, summary, stages, out)
+        _figures_before_and_after(summary, run.folder.headline, out)
+    else:
+        _quarters(run.folder.headline, episodes, out)
+        _figures(run, summary, out)
+    out.line()
+    out.line(f"{run.folder.path}/   {'   '.join(file.name for file in files)}".rstrip())
+    if summary.adapter:
+        out.line(f"{run.folder.path / summary.adapter}   {summary.version}")
+    elif summary.updates:
+        out.note("nothing was learned: no update had a group of episodes with different rewards")
+    words = usage_words(summary.to_record()["usage"])
+    if words:
+        out.line(f"tokens   {words}")
+    failures = sum(int(record["failures"]) for record in episodes)
+    if failures:
+        out.note(f"{failures} answers could not be understood; agentfw runs show {run.id} lists them")
+    _next(run, episodes, out)
+
+
+def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[Mapping[str, Any]]], out: Out) -> None:
+    """The headline after some of the evaluations, and how it changed."""
+    headline = leading(summary.before.keys() & summary.figures.keys(), run.folder.headline)
+    numbers = sorted(stages)
+    shown = [numbers[place * (len(numbers) - 1) // (_BARS - 1)] for place in range(_BARS)]
+    values = {number: means(stages[number]).get(headline, math.nan) for number in shown}
+    out.line(f"{headline} after {', '.join(map(str, values))} updates   {bars(list(values.values()))}")
+    difference = change(run.folder)
+    if difference is not None:
+        out.line(f"from the first to the last, task by task   {difference}")
+    out.line()
+
+
+def _figures_before_and_after(summary: Summary, headline: str, out: Out) -> None:
+    record = summary.to_record()
+    rows = []
+    for name in in_order(record["figures"], headline):
+        before = record["before"].get(name)
+        start = figure_row(name, before)[1:] if before else ["", ""]
+        rows.append([name, *start, *figure_row(name, record["figures"][name])[1:]])
+    out.table(["", "before", "95% interval", "after", "95% interval"], rows, right=(1, 3))
+
+
+def _quarters(headline: str, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
+    """The headline in each quarter of the rounds or episodes."""
+    rounds = course(episodes)
+    values = [sum(some) / len(some) for some in rounds.values()] or columns(episodes).get(headline, [])
+    if len(values) < _ENOUGH:
+        return
+    quarters = [values[len(values) * part // 4 : len(values) * (part + 1) // 4] for part in range(4)]
+    title = f"{headline} by quarter   "
+    # Four bars, each behind its figure (4) and a space, with 3 spaces between two of them.
+    room = (shutil.get_terminal_size().columns - len(title) - 4 * 5 - 3 * 3) // 4
+    out.line(title + bars([sum(quarter) / len(quarter) for quarter in quarters], max(1, min(8, room))))
+    out.line()
+
+
+def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
+    """All figures; or where the environment says which, the run in one row above what simple players reach."""
+    headline = run.folder.headline
+    heads = {name: title for name, title in run.folder.columns.items() if name in summary.figures}
+    if not heads:
+        figures = summary.to_record()["figures"]
+        rows = [figure_row(name, figures[name]) for name in in_order(figures, headline)]
+        out.table(["", "mean", "95% interval"], rows, right=(1,))
+        return
+    cells = [
+        [
+            who,
+            *(f"{figures[name].estimate:.2f}" if name in figures else "" for name in heads),
+            _range(figures[headline]),
+        ]
+        for who, figures in beside(summary, run.folder)
+    ]
+    out.table(["", *heads.values(), f"95% of {headline}"], cells, right=range(1, len(heads) + 1))
+
+
+def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
+    """Commands that are likely to be wanted now."""
+    where = "" if name_of(run.folder) == run.id else f" --runs {run.folder.path.parent}"
+    end, environment = run.id.rpartition("-")[2], run.spec.environment.name
+    if run.spec.planned_updates:
+        out.note(f"next: agentfw runs show last{where}    agentfw compare {end} OTHER{where}")
+    elif course(episodes):
+        offers = [(some[0].name.partition(".")[0], option) for option, some in run_offers().items()]
+        ways = [f"agentfw run {environment} {option} FILE" for of, option in offers if of == environment]
+        out.note(f"next: {'    '.join([*ways, f'agentfw runs show last{where}', 'agentfw plugins list'])}")
+    else:
+        # Between rounds nothing happens, so the interface makes a difference only where there are none.
+        other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"
+        again = f"agentfw run {environment} --interface {other}{where}"
+        out.note(f"next: {again} && agentfw compare {end} last{where}")
+        out.note("      agentfw plugins list")
+
+
+def _range(interval: Interval) -> str:
+    return f"{interval.low:.2f} to {interval.high:.2f}" if interval.count > 1 else ""

@@ -1,0 +1,60 @@
+"""The spec that `run` and `train` start from, before options and `--set` change it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentfw_cli.spec_options import kept, name_in
+
+if TYPE_CHECKING:
+    from agentfw.host import Host
+
+__all__ = ["start_of_run", "start_of_training"]
+
+_TRAINING = "train-"
+"""What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
+
+
+def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+    """The file that was given, the spec that a plugin ships by this name, or the default.
+
+    The default is made for its own environment; any other environment starts from the spec called "any".
+    """
+    from agentfw.host.project import find_project
+    from agentfw.runs.spec import read_spec
+
+    specs = host.specs()
+    if spec is None and name in specs:
+        return read_spec(Path(host.find_spec(name).path))
+    if name is not None:
+        host.find("environment", name)  # a wrong name is an error before any file is read
+    project = find_project()
+    if spec is not None:
+        values = read_spec(spec)
+    else:
+        given = project.default if project is not None else None
+        values = read_spec(given or Path(host.find_spec("default").path))
+        if name is not None and name_in(values.get("environment")) != name and "any" in specs:
+            values = read_spec(Path(host.find_spec("any").path))
+    return _in(name, values)
+
+
+def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+    """The file that was given, or the spec that a plugin ships for trainings in this environment."""
+    from agentfw.runs.spec import read_spec
+
+    if name is not None:
+        host.find("environment", name)  # a wrong name is an error before any file is read
+    specs = host.specs()
+    if spec is not None:
+        values = read_spec(spec)
+    else:
+        known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
+        found = next((each for each in known if each in specs), None)
+        values = {} if found is None else read_spec(Path(host.find_spec(found).path))
+    return _in(name, values)
+
+
+def _in(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
+    return values if name is None else {**values, "environment": kept(values.get("environment"), name)}

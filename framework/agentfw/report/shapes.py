@@ -1,0 +1,125 @@
+"""The shapes that a picture is made of, as plain values: what the canvas collects and the SVG and PNG writers draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = [
+    "Anchor",
+    "Circle",
+    "Clip",
+    "Group",
+    "Line",
+    "Point",
+    "Polygon",
+    "Rectangle",
+    "Scene",
+    "Shape",
+    "Text",
+    "printable",
+]
+
+Point = tuple[float, float]
+Anchor = Literal["start", "middle", "end"]
+Clip = tuple[float, float, float, float]
+"""x, y, width, height of the part of a group that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through two or more points, with round ends and joins."""
+
+    points: tuple[Point, ...]
+    colour: str
+    width: float
+    dash: tuple[float, float] | None
+    """Pixels drawn, pixels left out."""
+    opacity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Polygon:
+    points: tuple[Point, ...]
+    fill: str
+    opacity: float
+    stroke: str | None
+    stroke_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str | None
+    radius: float
+    opacity: float
+    stroke: str | None
+    stroke_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    x: float
+    y: float
+    radius: float
+    fill: str | None
+    opacity: float
+    """Of the fill; at 0 nothing is seen, but an SVG still shows the title of its group on hover."""
+    stroke: str | None
+    stroke_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    x: float
+    y: float
+    """The baseline."""
+    text: str
+    size: float
+    weight: int
+    anchor: Anchor
+    colour: str
+    rotation: float
+    """Degrees clockwise about (x, y)."""
+    halo: str | None
+    """A colour around the letters that keeps them readable over lines."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Shapes that belong together: a tooltip for all of them, or a window that they're seen through."""
+
+    title: str = ""
+    clip: Clip | None = None
+    shapes: list[Shape] = field(default_factory=list)
+
+
+Shape = Line | Polygon | Rectangle | Circle | Text | Group
+
+
+@dataclass(slots=True)
+class Scene:
+    """All shapes of one picture, in the order in which they are drawn."""
+
+    width: float
+    height: float
+    background: str | None = None
+    label: str = ""
+    """What a screen reader says of it."""
+    shapes: list[Shape] = field(default_factory=list)
+
+
+def printable(text: str) -> str:
+    """The text without what XML can't hold: control characters and halves of surrogate pairs become U+FFFD."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character in "\t\n\r" or not _forbidden(ord(character)) else "\ufffd" for character in text
+    )
+
+
+def _forbidden(code: int) -> bool:
+    return code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)

@@ -1,0 +1,194 @@
+"""How a training learns from scored episodes: advantages, a new version, its publication, and the proof of it.
+
+Each step can be done again. A version that was made and not yet counted is made anew, from the same state and the same
+episodes, with the same result.
+
+    learning = make_learning(spec, host, policy)
+    lesson = learning.weigh(groups)
+    update = await learning.learn(3, lesson, folder)
+    served = await learning.publish(update)
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import AgentfwError, PluginError, UsageError
+from ..host import Host
+from ..learner import Batch, Learner, Update
+from ..optimizer import Advantage, Optimizer, Scored
+from ..policy import Policy
+from .components import blamed, make
+from .deadline import with_deadline
+from .figures import finite, size_of
+from .journal import make_folder
+from .proof import Proof
+from .spec import RunSpec
+from .state import State
+
+__all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """The groups of an update that say something, with the advantages of their turns."""
+
+    groups: Sequence[Sequence[Scored]]
+    advantages: Sequence[Advantage]
+    metrics: Mapping[str, float]
+    """The optimizer's figures of the whole batch."""
+
+
+class Learning:
+    """The optimizer, the learner and perhaps the teacher of a training, and the policy that they improve."""
+
+    def __init__(
+        self, spec: RunSpec, policy: Policy, optimizer: Optimizer, learner: Learner, teacher: Policy | None
+    ) -> None:
+        assert spec.optimizer is not None
+        assert spec.learner is not None
+        self.spec, self.policy, self.optimizer, self.learner, self.teacher = spec, policy, optimizer, learner, teacher
+        self._optimizer = f'the optimizer "{spec.optimizer.name}"'
+        self._learner = spec.learner.name
+        self.proof = Proof(policy, f'the policy "{spec.policy.name}"', self._logprobs)
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether it learns from the exact tokens that were sampled."""
+        return self.teacher is None and self.optimizer.loss().name != "likelihood"
+
+    def begin(self, home: Path, state: State) -> None:
+        """Open the learner's folder, and take up what an earlier execution left."""
+        make_folder(home)
+        with self._blamed("opened"):
+            self.learner.open(home)
+            if state.update:
+                self.learner.restore(state.learner)
+            self.learner.rest()
+        if state.update:
+            with blamed(self._optimizer):
+                self.optimizer.restore(state.optimizer)
+
+    def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
+        """Turn the scores of a batch into advantages, checked."""
+        with blamed(self._optimizer):
+            found = list(self.optimizer.advantages(groups))
+        by_episode: dict[str, list[Advantage]] = {scored.episode.id: [] for group in groups for scored in group}
+        for advantage in found:
+            # Checked before the step: one NaN would poison every weight.
+            if not math.isfinite(advantage.value) or advantage.episode not in by_episode:
+                raise PluginError(
+                    f"{self._optimizer} gave turn {advantage.turn} of episode {advantage.episode} "
+                    f"the advantage {advantage.value}",
+                    fix="an advantage is a finite number for a turn of the batch; fix the optimizer",
+                )
+            by_episode[advantage.episode].append(advantage)
+        # The optimizer leaves groups out by giving them no advantages. Advantages of zero matter to a KL penalty.
+        different = any(each.value for some in by_episode.values() for each in some)
+        acts = different or self.optimizer.loss().kl > 0
+        learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
+        rewarded = any(scored.reward for group in groups for scored in group)
+        # Rewards that lead nowhere, and an optimizer that remembers nothing: later updates can't do better.
+        if self.spec.samples == 1 and rewarded and not different and not self.optimizer.state():
+            raise UsageError(
+                f"{self._optimizer} has nothing to compare an episode with: samples is 1",
+                fix="set samples to 2 or more, or use parpo, which compares with the user's own history",
+            )
+        metrics = finite(self.optimizer.metrics(), self._optimizer)
+        return Lesson(
+            learned, [each for group in learned for one in group for each in by_episode[one.episode.id]], metrics
+        )
+
+    async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
+        """Make a new version below `home`; None where there is nothing to learn from. `before` is the last version."""
+        if not lesson.groups:
+            return None
+        shutil.rmtree(home, ignore_errors=True)  # what was made and never counted
+        episodes = [scored.episode for group in lesson.groups for scored in group]
+        batch = Batch(episodes, lesson.advantages, self.optimizer.loss(), home)
+        await self.policy.rest()
+        with self._blamed(f"making update {number}"):
+            self.learner.wake()
+            update = self.learner.update(batch)
+            self.learner.rest()
+        finite(update.metrics, f'the learner "{self._learner}"')
+        if update.version == before or not update.adapter.exists():
+            raise PluginError(
+                f'the learner "{self._learner}" gave no new version: {update.version} at {update.adapter}',
+                fix="each update has a version of its own, and writes it below the folder it is given",
+            )
+        await self.policy.wake()
+        return update
+
+    async def publish(self, update: Update) -> dict[str, float]:
+        """Let the policy answer with a version, and prove that it does."""
+        began = time.monotonic()
+        with blamed(f'the policy "{self.spec.policy.name}", taking up {update.version},'):
+            await self.policy.publish(update.adapter, update.version)
+        seconds = round(time.monotonic() - began, 3)
+        return {"publish_seconds": seconds, "publish_bytes": size_of(update.adapter), **await self.proof.prove()}
+
+    async def close(self) -> None:
+        try:
+            self.learner.close()
+        finally:
+            if self.teacher is not None:
+                await self.teacher.close()
+
+    def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
+        with self._blamed("asked about the probe"):
+            self.learner.wake()
+            found = self.learner.logprobs(prompt_ids, token_ids, base=base)
+            self.learner.rest()
+            return found
+
+    @contextmanager
+    def _blamed(self, doing: str) -> Iterator[None]:
+        """Attribute what the learner raises to it; where it ran out of memory, say what helps."""
+        name = f'the learner "{self._learner}", {doing},'
+        with blamed(name):
+            try:
+                yield
+            except Exception as error:
+                if not (isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"):
+                    raise
+                raise AgentfwError(
+                    f"{name} ran out of memory: {error}".rstrip(": "),
+                    fix="use fewer tasks or samples for an update, or a setting of its own that takes less: "
+                    f"agentfw plugins show {self._learner}",
+                ) from error
+
+
+def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
+    """Make the optimizer, the learner and the teacher of a resolved spec; None where there is no optimizer.
+
+    What doesn't fit together is an error before any work begins.
+    """
+    if spec.optimizer is None or spec.learner is None:
+        return None
+    optimizer = make(host, "optimizer", spec.optimizer, Optimizer, "optimizer")
+    learner = make(host, "learner", spec.learner, Learner, "learner")
+    teacher = None if spec.teacher is None else make(host, "policy", spec.teacher, Policy, "teacher")
+    if spec.teacher is not None and optimizer.loss().name == "clipped":
+        raise UsageError(
+            f'the optimizer "{spec.optimizer.name}" learns from what the policy itself has sampled, not from a teacher',
+            fix="learn from demonstrations: --optimizer imitation --learner sft; or leave the teacher out",
+        )
+    if spec.teacher is not None and teacher is not None:
+        teacher = with_deadline(teacher, spec.teacher.name, spec.deadline)
+    return Learning(spec, policy, optimizer, learner, teacher)
+
+
+def check_trainable(policy: Policy, name: str) -> None:
+    """Raise where a policy can't be published to."""
+    if type(policy).publish is Policy.publish:
+        raise UsageError(
+            f"the policy \"{name}\" can't take a new version of itself, so it can't be trained",
+            fix="train one that can, such as transformers or vllm; this one can be its teacher: --teacher NAME",
+        )

@@ -1,0 +1,210 @@
+"""The loop of every run: play a plan; where there is an optimizer, learn from it; repeat.
+
+A run without an optimizer plays its tasks once. A training plays an evaluation, learns from the rollouts of an update,
+and so on until the last evaluation. Each step can be done again: episodes that are on disk are not played a second
+time, and an update has not happened before the state file says so.
+
+    loop = Loop(folder, assembly, observer)
+    await loop.run()
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..learner import Update
+from ..optimizer import Scored
+from ..scores import Progress
+from ..seeds import Seeds
+from .assembly import Assembly
+from .curriculum import Curriculum
+from .figures import means, sync
+from .folder import RunFolder
+from .journal import make_folder
+from .learning import Learning
+from .observer import Observer, Observers
+from .play import Plan, Play, in_groups, learn_again
+from .records import Records
+from .state import State
+from .summary import intervals
+from .turn_checks import TurnChecks
+
+__all__ = ["Loop", "curriculum"]
+
+
+class Loop:
+    """One execution of a run."""
+
+    def __init__(self, folder: RunFolder, assembly: Assembly, observer: Observer) -> None:
+        self.folder, self.assembly, self.observer = folder, assembly, observer
+        self.spec = assembly.spec
+        self.state = State.read(folder.path)
+        self.seeds = Seeds(self.spec.seed).child("policy")
+        self.seconds: dict[str, float] = {}
+        """What each phase took since the last update counted."""
+
+    async def run(self) -> None:
+        """Do everything that is missing."""
+        learning = self.assembly.learning
+        if learning is not None:
+            await self._begin(learning)
+        await self._evaluate()
+        while learning is not None and self.state.update < self.spec.updates:
+            await self._update(learning)
+            await self._evaluate()
+
+    async def _begin(self, learning: Learning) -> None:
+        """Take up what an earlier execution of a training left."""
+        learning.begin(self.folder.path / "learner", self.state)
+        if not self.state.update:
+            return
+        if len(self.folder.updates()) < self.state.update:
+            self._write(dict(self.state.line))
+        self._forget()
+        if self.spec.memories_learn:
+            for number in range(1, self.state.update + 1):
+                await learn_again(self.assembly, self.folder.rollouts(number))
+        await learning.proof.begin(self.folder.evaluation(0))
+        if self.state.version:
+            await learning.publish(Update(self.state.version, self.folder.path / self.state.adapter))
+
+    # -- one update ----------------------------------------------------------------------------------------------------
+
+    async def _update(self, learning: Learning) -> None:
+        """Play, learn, publish; it counts when the state is on disk."""
+        number = self.state.update + 1
+        with self._phase("play", number):
+            groups, rollouts, speed = await self._rollouts(number, learning)
+        with self._phase("learn", number):
+            lesson = learning.weigh(groups)
+            update = await learning.learn(number, lesson, self._home(number), self.state.version)
+        served: dict[str, float] = {}
+        if update is not None:
+            with self._phase("publish", number):
+                served = await learning.publish(update)
+        rollouts |= {
+            "groups": len(groups),
+            "groups_alike": sum(len(group) > 1 and len({each.reward for each in group}) == 1 for group in groups),
+            "groups_learned": len(lesson.groups),
+        }
+        line = {
+            "update": number,
+            "version": self.state.version if update is None else update.version,
+            "rollouts": rollouts,
+            "optimizer": dict(lesson.metrics),
+            "learner": {} if update is None else dict(update.metrics),
+            "served": served,
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "speed": speed,
+        }
+        self._count(number, update, line, learning)
+
+    def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
+        """From here on the update has happened."""
+        where = {"version": self.state.version, "adapter": self.state.adapter}
+        if update is not None:
+            sync(self._home(number))
+            adapter = update.adapter.resolve().relative_to(self.folder.path.resolve())
+            where = {"version": update.version, "adapter": adapter.as_posix()}
+        learner, optimizer = learning.learner.state(), learning.optimizer.state()
+        self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
+        self.state.write(self.folder.path)
+        self.seconds = {}
+        line = self._write(line)
+        self._forget()
+        self.observer.updated(line)
+
+    def _write(self, line: dict[str, Any]) -> dict[str, Any]:
+        with self.folder.journal("updates") as updates:
+            return updates.append(line)
+
+    def _forget(self) -> None:
+        """Remove the versions that are too old to be kept."""
+        versions = sorted(path for path in (self.folder.path / "learner").iterdir() if path.name.isdigit())
+        # Also when taken up again: this may be where the last execution ended.
+        for old in [path for path in versions if int(path.name) <= self.state.update][: -self.spec.keep]:
+            shutil.rmtree(old)
+
+    async def _rollouts(
+        self, number: int, learning: Learning
+    ) -> tuple[list[list[Scored]], dict[str, float], dict[str, float]]:
+        """The scored groups of an update, their figures, and how fast they were played."""
+        spec, tasks = self.spec, curriculum(self.assembly)
+        plan = Plan(
+            # Tasks that come up again in a later pass get further samples: no two episodes have one id, so that
+            # memories can tell them apart.
+            tasks=in_groups(tasks.of(number), spec.samples, first=tasks.pass_of(number) * spec.samples),
+            policy=learning.teacher or self.assembly.policy,
+            player=spec.teacher or spec.policy,
+            sampling=spec.sampling,
+            seeds=self.seeds.child("update", number),
+            progress=Progress(update=number - 1, updates=spec.updates),
+            learns=spec.memories_learn,
+            retains=True,
+        )
+        version = "" if learning.teacher else self.state.version
+        checks = TurnChecks(spec, version, needs_tokens=learning.needs_tokens)
+        began = time.monotonic()
+        play, records = await self._play(plan, self.folder.rollouts(number), checks)
+        speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
+        lines = records.metrics()
+        counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
+        return play.scored_groups(), {**means(lines), "episodes": len(lines), **counts}, speed
+
+    # -- evaluation ----------------------------------------------------------------------------------------------------
+
+    async def _evaluate(self) -> None:
+        """Play the tasks that the figures come from, if that is due and not done yet."""
+        number, spec, updates = self.state.update, self.spec, self.spec.planned_updates
+        if number % spec.evaluation.every and number != updates:
+            return
+        plan = Plan(
+            tasks=in_groups(self.assembly.measured_tasks(), spec.measured[1]),
+            policy=self.assembly.policy,
+            player=spec.policy,
+            sampling=spec.evaluation.sampling or spec.sampling,
+            # The same draws each time, and the weights of the end: evaluations differ by the policy alone.
+            seeds=self.seeds.child("evaluation") if updates else self.seeds,
+            progress=Progress(update=updates, updates=updates),
+            learns=spec.memories_learn and not updates,
+        )
+        with self._phase("evaluate", number):
+            _, records = await self._play(plan, self.folder.evaluation(number), TurnChecks(spec, self.state.version))
+        if self.assembly.learning is not None:
+            await self.assembly.learning.proof.begin(records)
+        self.observer.evaluated(number, intervals(records.metrics()))
+
+    # -- both ----------------------------------------------------------------------------------------------------------
+
+    async def _play(self, plan: Plan, records: Records, checks: TurnChecks) -> tuple[Play, Records]:
+        """Play what is missing of a plan."""
+        make_folder(records.path)
+        with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
+            play = Play(self.assembly, plan, episodes, metrics, Observers(checks, self.observer))
+            await play.recover(records)
+            self.observer.plays(len(plan.tasks), len(play.concluded))
+            await play.all()
+        return play, records
+
+    def _home(self, number: int) -> Path:
+        """Where an update's version goes."""
+        return self.folder.path / "learner" / f"{number:05d}"
+
+    @contextmanager
+    def _phase(self, name: str, number: int) -> Iterator[None]:
+        self.observer.phase(name, number)
+        began = time.monotonic()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+
+
+def curriculum(assembly: Assembly) -> Curriculum:
+    """The tasks that a training learns from."""
+    spec = assembly.spec
+    tasks = assembly.tasks(spec.updates * spec.tasks, "train")
+    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"))

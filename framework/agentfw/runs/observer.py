@@ -1,0 +1,119 @@
+"""Observers: what is told about a run while it goes on.
+
+Trackers, the hooks of plugins, the live picture and the checks of a training all are observers. They are told after the
+fact: an episode that an observer hears of is on disk.
+
+    class Printer(Observer):
+        def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
+            print(episode.id, record["reward"])
+
+    asyncio.run(run.execute(Printer()))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..episode import Episode, Turn
+from ..scores import Score
+from ..statistics import Interval
+from .folder import RunFolder
+from .spec import RunSpec
+from .summary import Summary
+
+__all__ = ["Observer", "Observers", "RunInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The run that is observed: its resolved spec and its folder."""
+
+    folder: RunFolder
+    spec: RunSpec
+
+    @property
+    def id(self) -> str:
+        return self.folder.id
+
+
+class Observer:
+    """Something that is told what a run does. Every method does nothing unless it is overridden."""
+
+    def started(self, run: RunInfo, done: int) -> None:
+        """The run begins or is resumed; `done` updates count already."""
+
+    def phase(self, name: str, update: int) -> None:
+        """What happens from now on: `play`, `learn` or `publish` of an update, or `evaluate` after it."""
+
+    def plays(self, total: int, done: int) -> None:
+        """`total` episodes are played now, of which `done` are there already."""
+
+    def turned(self, episode: Episode, turn: Turn) -> None:
+        """The policy has answered."""
+
+    def played(self, episode: Episode) -> None:
+        """An episode is on disk, and not scored yet."""
+
+    def scored(self, scores: Sequence[Score]) -> None:
+        """A group of episodes was scored."""
+
+    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
+        """A scored episode was learned from; `record` is its line of metrics.jsonl."""
+
+    def updated(self, line: Mapping[str, Any]) -> None:
+        """An update counts; `line` is its line of updates.jsonl. `served` is empty where there was no new version."""
+
+    def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
+        """An evaluation is complete."""
+
+    def finished(self, summary: Summary) -> None:
+        """The run is complete. Not called when it failed or was interrupted."""
+
+
+class Observers(Observer):
+    """Several observers, told in this order."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self.observers = observers
+
+    def started(self, run: RunInfo, done: int) -> None:
+        for observer in self.observers:
+            observer.started(run, done)
+
+    def phase(self, name: str, update: int) -> None:
+        for observer in self.observers:
+            observer.phase(name, update)
+
+    def plays(self, total: int, done: int) -> None:
+        for observer in self.observers:
+            observer.plays(total, done)
+
+    def turned(self, episode: Episode, turn: Turn) -> None:
+        for observer in self.observers:
+            observer.turned(episode, turn)
+
+    def played(self, episode: Episode) -> None:
+        for observer in self.observers:
+            observer.played(episode)
+
+    def scored(self, scores: Sequence[Score]) -> None:
+        for observer in self.observers:
+            observer.scored(scores)
+
+    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
+        for observer in self.observers:
+            observer.concluded(episode, record, done)
+
+    def updated(self, line: Mapping[str, Any]) -> None:
+        for observer in self.observers:
+            observer.updated(line)
+
+    def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
+        for observer in self.observers:
+            observer.evaluated(update, figures)
+
+    def finished(self, summary: Summary) -> None:
+        for observer in self.observers:
+            observer.finished(summary)

@@ -1,0 +1,169 @@
+"""The communities of a tenant's graph, kept in step with its store.
+
+The communities are computed from the edges in the store and from nothing else. Their saved state only spares the next
+process a full pass, and can be deleted at any time.
+
+Users and skills are in communities. A user is connected to the skills that they own, and to those that they used, by
+the reward. Tools and scenarios are left out. With them, communities would follow the scenarios, and sharing one with a
+skill would say nothing about whom the skill suits.
+
+A new skill joins its owner's community in far less than a millisecond. When enough has changed, the changed part is
+split again. A graph that was never split, or has doubled since, is split as a whole.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.arrays import Floats, Integers, grown
+from agentfw_memory.graph.communities import Communities
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.stores.interface import Store
+
+__all__ = ["Membership"]
+
+DRIFT = 0.1
+"""Share of nodes in changed communities beyond which these are split again."""
+
+
+class Membership:
+    """The communities of one tenant's users and skills."""
+
+    def __init__(self, store: Store, settings: GraphSettings) -> None:
+        self._store, self._settings = store, settings
+        self._state = f"communities by {settings.communities}"
+        self._communities = self._new()
+        self._labels = np.full((0, len(settings.resolutions)), -1, np.int64)
+        self._row = 0
+        self._gone: set[int] = set()
+        self._saved = True
+        self._load()
+
+    def together(self, user: int, skills: Integers) -> Floats:
+        """Return for each skill the share of levels on which it shares a community with the user."""
+        if user >= len(self._labels):
+            return np.zeros(len(skills))
+        mine = self._labels[user]
+        if mine[0] < 0:
+            return np.zeros(len(skills))
+        # The last row belongs to no node and holds -1. Nodes beyond the end read it.
+        theirs = self._labels[np.minimum(skills, len(self._labels) - 1)]
+        together: Integers = np.count_nonzero(theirs == mine, axis=1)
+        return together / len(mine)
+
+    def of(self, node: int) -> tuple[int, ...]:
+        """Return the communities of a node, from the coarsest level, or nothing for an unknown node."""
+        return self._communities.of(node)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The number of communities on each level."""
+        known = self._labels[self._labels[:, 0] >= 0] if len(self._labels) else self._labels
+        return tuple(len(np.unique(column)) for column in known.T) if len(known) else ()
+
+    def catch_up(self, gone: Iterable[int] = ()) -> None:
+        """Take over what is new in the store. `gone` are skills that ended."""
+        self._gone.update(number for number in gone if number in self._communities)
+        fresh = list(islice(self._store.structure(self._row), len(self._communities) + 1))
+        if len(fresh) > len(self._communities):
+            self.split_all()
+            return
+        if fresh:
+            self._take(fresh)
+        if (fresh or self._gone) and (len(self._gone) > DRIFT * len(self._communities) or self._drifted()):
+            self._communities.forget(self._gone)
+            self._gone.clear()
+            self._communities.refresh()
+            self._read_labels()
+
+    def split_all(self) -> None:
+        """Run a full pass over the graph in the store. Communities keep their ids as far as possible."""
+        ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
+        rows = iter(self._store.structure())
+        while batch := list(islice(rows, 50_000)):
+            self._row = batch[-1][0]
+            ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
+            weights.append(np.array([weight for *_, weight in batch]))
+        edges, weighed = np.concatenate(ends), np.concatenate(weights)
+        self._communities.full(np.unique(edges), edges, weighed)
+        self._gone.clear()
+        self._read_labels()
+        self._saved = False
+
+    def save(self) -> None:
+        """Save the communities in the store for the next process."""
+        if self._saved:
+            return
+        self._communities.forget(self._gone)
+        self._gone.clear()
+        buffer = io.BytesIO()
+        arrays: dict[str, Any] = {**self._communities.to_state(), "row": np.array(self._row)}
+        np.savez(buffer, allow_pickle=False, **arrays)
+        with self._store.writing() as change:
+            self._store.save_state(change, self._state, buffer.getvalue())
+        self._saved = True
+
+    # Helpers
+
+    def _new(self) -> Communities:
+        settings = self._settings
+        return Communities(settings.resolutions, method=settings.communities, seed=settings.seed)
+
+    def _load(self) -> None:
+        kept = self._store.state(self._state)
+        if kept is None:
+            return
+        settings = self._settings
+        try:
+            with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
+                state = dict(arrays)
+            found = Communities.from_state(state, method=settings.communities, seed=settings.seed)
+            if found.resolutions == settings.resolutions:
+                self._communities, self._row = found, int(state["row"])
+                self._read_labels()
+        except (BadInputError, EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
+            return  # an unreadable state is computed again
+
+    def _take(self, edges: list[tuple[int, int, int, float]]) -> None:
+        known = self._communities
+        owned: dict[int, dict[int, float]] = {}
+        for _, user, skill, weight in edges:
+            if skill in known and user in known:
+                known.connect(skill, user, weight)
+            elif skill in known:
+                self._add(user, {skill: weight})
+            else:
+                around = owned.setdefault(skill, {})
+                around[user] = around.get(user, 0.0) + weight
+        for skill, around in owned.items():
+            self._add(skill, {user: weight for user, weight in around.items() if user in known})
+            for user, weight in around.items():
+                if user not in known:
+                    self._add(user, {skill: weight})
+        self._row = edges[-1][0]
+        self._saved = False
+
+    def _add(self, node: int, around: dict[int, float]) -> None:
+        found = self._communities.add(node, around)
+        if node + 1 >= len(self._labels):
+            old = len(self._labels)
+            self._labels = grown(self._labels, node + 2)
+            self._labels[old:] = -1
+        self._labels[node] = found
+
+    def _drifted(self) -> bool:
+        return self._communities.drift > DRIFT
+
+    def _read_labels(self) -> None:
+        state = self._communities.to_state()
+        nodes = state["nodes"]
+        room = int(nodes.max()) + 2 if len(nodes) else 0
+        self._labels = np.full((room, len(self._settings.resolutions)), -1, np.int64)
+        self._labels[nodes] = state["labels"].T

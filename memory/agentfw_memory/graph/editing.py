@@ -1,0 +1,244 @@
+"""Adding, changing and retiring skills, and the edges between them.
+
+Everything is checked and embedded before the first row is written. Then it is written in one transaction, so a call
+takes effect completely or not at all.
+
+An owner has each text once. Adding it again returns the existing skill, with the new tools and scenarios added to it,
+so a caller can safely repeat a call whose answer was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from agentfw_memory.errors import BadInputError, UnknownSkillError
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
+
+__all__ = ["Editor"]
+
+CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
+"""The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""
+
+
+class Editor:
+    """Edits the skills of one tenant."""
+
+    def __init__(self, store: Store, recaller: Recaller, settings: GraphSettings) -> None:
+        self._store, self._recaller, self._settings = store, recaller, settings
+
+    def add(self, skills: Iterable[NewSkill]) -> list[Skill]:
+        wanted = [self._checked(skill) for skill in skills]
+        if not wanted:
+            return []
+        vectors = self._recaller.embed([skill.text for skill in wanted])
+        with self._store.writing() as change:
+            return self.write(change, wanted, vectors)
+
+    def write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
+        """Add skills that are checked and embedded already, inside a transaction."""
+        store = self._store
+        self._recaller.check_embedder()
+        owners = store.nodes(change, "user", [skill.owner for skill in wanted])
+        tools = store.nodes(change, "tool", [tool for skill in wanted for tool in skill.tools])
+        scenarios = store.nodes(change, "scenario", [name for skill in wanted for name in skill.scenarios])
+        pairs = [(owners[skill.owner], skill.text) for skill in wanted]
+        known = store.twins(pairs)
+        fresh = list(dict.fromkeys(pair for pair in pairs if pair not in known))
+        numbers = dict(zip(fresh, store.new_numbers(change, len(fresh)), strict=True)) if fresh else {}
+        rows: dict[int, SkillRow] = {}
+        edges: list[EdgeRow] = []
+        repeated: list[int] = []
+        for skill, pair, vector in zip(wanted, pairs, vectors, strict=True):
+            when = self._valid_from(skill.valid_from, change)
+            if pair in numbers and numbers[pair] not in rows:
+                own = numbers[pair]
+                rows[own] = SkillRow(own, pair[0], skill.text, skill.visibility, vector, when)
+                edges.append(EdgeRow("OWNS", pair[0], own, 1.0, when))
+            else:
+                own = known.get(pair) or numbers[pair]
+                repeated.append(own)
+            edges += [EdgeRow("REQUIRES", own, tools[tool], 1.0, when) for tool in skill.tools]
+            edges += [EdgeRow("APPLIES_TO", own, scenarios[name], 1.0, when) for name in skill.scenarios]
+        store.add_skills(change, list(rows.values()))
+        store.add_edges(change, edges)
+        store.touch(change, repeated)
+        found = store.skills(repeated) if repeated else {}
+        owns = [known.get(pair) or numbers[pair] for pair in pairs]
+        return [
+            found.get(own) or _as_added(skill, own, rows[own].valid_from, change.now)
+            for skill, own in zip(wanted, owns, strict=True)
+        ]
+
+    def update(
+        self,
+        skill: str,
+        *,
+        text: str | None,
+        visibility: Visibility | None,
+        tools: Iterable[str] | None,
+        scenarios: Iterable[str] | None,
+        valid_from: float | None,
+    ) -> Skill:
+        own = check_skill(skill)
+        names = {
+            "tool": None if tools is None else check_names("tool", tools),
+            "scenario": None if scenarios is None else check_names("scenario", scenarios),
+        }
+        if text is not None:
+            check_text("skill", text, self._settings.longest_text)
+        if visibility is not None:
+            _check_visibility(visibility)
+        new_vector = None if text is None else self._recaller.embed([text])[0]
+        with self._store.writing() as change:
+            self._recaller.check_embedder()
+            before = self.current(own)
+            when = self._valid_from(valid_from, change)
+            if when < before.valid_from:
+                raise BadInputError(
+                    f"{skill} can't change at {when}: its current version is valid from {before.valid_from}",
+                    fix="pass a later valid_from, or none",
+                )
+            after = replace(before, text=text or before.text, visibility=visibility or before.visibility)
+            if after != before:
+                self._replace(change, own, after, new_vector, when)
+            self._rename(change, own, "REQUIRES", names["tool"])
+            self._rename(change, own, "APPLIES_TO", names["scenario"])
+            self._store.touch(change, [own])
+            return self.current(own)
+
+    def retire(self, skill: str) -> None:
+        own = check_skill(skill)
+        with self._store.writing() as change:
+            self.current(own)
+            self._store.end_skills(change, [own])
+
+    def connect(self, source: str, kind: str, target: str, weight: float) -> None:
+        """Add an edge, or change the weight of an existing one."""
+        if check_number("weight", weight) <= 0:
+            raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a weight above 0, or use disconnect")
+        with self._store.writing() as change:
+            edge = replace(self._edge(change, source, kind, target), weight=float(weight))
+            self._store.add_edges(change, [edge])
+            self._touch_ends(change, edge)
+
+    def disconnect(self, source: str, kind: str, target: str) -> bool:
+        with self._store.writing() as change:
+            edge = self._edge(change, source, kind, target)
+            ended = self._store.end_edges(change, [edge])
+            self._touch_ends(change, edge)
+            return bool(ended)
+
+    def set_profile(self, user: str, text: str) -> None:
+        check_name("user", user)
+        check_text("profile", text, self._settings.longest_text)
+        vector = self._recaller.embed([text])[0]
+        with self._store.writing() as change:
+            self._recaller.check_embedder()
+            self._store.set_profile(change, self._store.nodes(change, "user", [user])[user], text, vector)
+
+    def merge(self, change: Change, stays: int, goes: int) -> None:
+        """Merge one skill into another: the edges of the one that goes move over, and it ends."""
+        store = self._store
+        moved = []
+        for edge in store.edge_rows(goes):
+            if edge.kind == "OWNS":
+                continue
+            source, target = (stays if end == goes else end for end in (edge.source, edge.target))
+            if source == target:
+                continue
+            if edge.kind in ("COMPLEMENTS", "CONFLICTS"):
+                source, target = sorted((source, target))
+            moved.append(EdgeRow(edge.kind, source, target, edge.weight))
+        # An edge that both have keeps the weight it has at the one that stays.
+        there = {(edge.kind, edge.source, edge.target) for edge in store.edge_rows(stays)}
+        store.end_skills(change, [goes])
+        store.add_edges(change, [edge for edge in moved if (edge.kind, edge.source, edge.target) not in there])
+        store.recount(change, [stays])
+
+    def current(self, own: int) -> Skill:
+        found = self._store.skills([own])
+        if own not in found:
+            raise UnknownSkillError(f"s{own}")
+        return found[own]
+
+    # Helpers
+
+    def _checked(self, skill: NewSkill) -> NewSkill:
+        check_name("owner", skill.owner)
+        check_text("skill", skill.text, self._settings.longest_text)
+        _check_visibility(skill.visibility)
+        if skill.valid_from is not None:
+            check_number("valid_from", skill.valid_from)
+        return replace(
+            skill, tools=check_names("tool", skill.tools), scenarios=check_names("scenario", skill.scenarios)
+        )
+
+    def _valid_from(self, given: float | None, change: Change) -> float:
+        if given is None:
+            return change.now
+        if check_number("valid_from", given) > change.now:
+            raise BadInputError(f"valid_from {given} is in the future", fix="pass a time in the past, or none")
+        return float(given)
+
+    def _replace(self, change: Change, own: int, after: Skill, new_vector: Float32Array | None, when: float) -> None:
+        owner = self._store.nodes(change, "user", [after.owner])[after.owner]
+        twin = self._store.twins([(owner, after.text)]).get((owner, after.text), own)
+        if twin != own:
+            raise BadInputError(f"{after.owner} already has this text as s{twin}", fix=f"retire s{own} instead")
+        vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
+        self._store.replace_skill(change, SkillRow(own, owner, after.text, after.visibility, vector, when))
+
+    def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...] | None) -> None:
+        """Replace the tools or scenarios of a skill."""
+        if names is None:
+            return
+        wanted = set(self._store.nodes(change, EDGE_ENDS[kind][1], names).values())
+        now = {edge.target for edge in self._store.edge_rows(own) if edge.kind == kind and edge.source == own}
+        self._store.end_edges(change, [EdgeRow(kind, own, target) for target in sorted(now - wanted)])
+        self._store.add_edges(change, [EdgeRow(kind, own, target) for target in sorted(wanted - now)])
+
+    def _edge(self, change: Change, source: str, kind: str, target: str) -> EdgeRow:
+        known = next((name for name in CONNECTED if name == kind), None)
+        if known is None:
+            problem = "is added automatically" if kind in EDGE_ENDS else "is not a kind of edge"
+            raise BadInputError(f'"{kind}" {problem}', fix=f"use one of {', '.join(CONNECTED)}")
+        ends = []
+        for what, name in zip(EDGE_ENDS[known], (source, target), strict=True):
+            if what == "skill":
+                ends.append(check_skill(name))
+                self.current(ends[-1])
+            else:
+                ends.append(self._store.nodes(change, what, [check_name(what, name)])[name])
+        if known in ("COMPLEMENTS", "CONFLICTS"):
+            ends.sort()
+        if ends[0] == ends[1]:
+            raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
+        return EdgeRow(known, ends[0], ends[1])
+
+    def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
+        ends = zip(EDGE_ENDS[edge.kind], (edge.source, edge.target), strict=True)
+        self._store.touch(change, [end for what, end in ends if what == "skill"])
+
+
+def _check_visibility(visibility: str) -> None:
+    if visibility not in ("private", "shared"):
+        raise BadInputError(f'invalid visibility "{visibility}"', fix="use private or shared")
+
+
+def _as_added(skill: NewSkill, own: int, valid_from: float, recorded_at: float) -> Skill:
+    return Skill(
+        f"s{own}",
+        skill.owner,
+        skill.text,
+        skill.tools,
+        skill.scenarios,
+        skill.visibility,
+        valid_from=valid_from,
+        recorded_at=recorded_at,
+    )

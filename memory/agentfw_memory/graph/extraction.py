@@ -1,0 +1,126 @@
+"""Turns a trajectory into drafts of skills.
+
+    >>> trip = Trajectory(
+    ...     id="t1", user="ana", query="move my meeting", scenarios=("rescheduling",),
+    ...     steps=(Step("look", tool="calendar"), Step("send", tool="mail")), outcome="Ana prefers the earliest slot.",
+    ... )
+    >>> for draft in extract(trip):
+    ...     print(draft.text)
+    For rescheduling, prefer the earliest slot
+    For rescheduling, use calendar, then mail
+
+`extract` works by rules. It reads the steps (which tools worked, and which replaced one that failed) and the sentences
+of the outcome that say what the user wants. The query and messages never become part of a skill. To use a model
+instead, pass any callable of the type `Extractor`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from textwrap import shorten
+
+from agentfw_memory.errors import BadInputError
+
+__all__ = ["Extractor", "SkillDraft", "Step", "Trajectory", "extract"]
+
+NEW_SKILLS = 3
+"""Default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with."""
+MAXIMUM_CLAUSE_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action of a trajectory."""
+
+    action: str
+    tool: str = ""
+    worked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """What happened for one user and one query."""
+
+    id: str
+    user: str
+    query: str
+    scenarios: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    outcome: str = ""
+    """How it ended, in words. May say what the user wanted."""
+    skills: tuple[str, ...] = ()
+    """Ids of the skills that were used."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillDraft:
+    """A skill as it was extracted, before it is compared with existing ones."""
+
+    text: str
+    tools: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
+
+
+Extractor = Callable[[Trajectory, int], Sequence[SkillDraft]]
+"""Called with a trajectory worth learning from and the maximum number of drafts."""
+
+# What a sentence says that the user wants, and the verb that the skill uses for it.
+_WISHES = (
+    (r"(?:\bnot|n't|\bnever|\bno longer)\s+(?:want|like|need|prefer|ask for)s?\s+(.+)", "avoid"),
+    (r"\b(?:dislike|hate|refuse|decline|reject)(?:s|d|ed)?\s+(.+)", "avoid"),
+    (r"\b(?:prefers?|preferred|likes|liked|loves?|favou?rs?)\s+(.+)", "prefer"),
+    (r"\b(?:wants?|wanted|asks? for|asked for)\s+(.+)", "give"),
+    (r"\b(?:need|require)(?:s|d|ed)?\s+(.+)", "provide"),
+)
+_PRIVATE = re.compile(r"@|https?:|www\.|\d{4,}|\d[\d\s().-]{6,}\d")
+_SENTENCE_END = re.compile(r"[.!?;]+(?:\s+|$)|\n+")
+
+
+def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraft]:
+    """Return drafts from a trajectory: the user's wishes, then replacements of tools, then the tools that worked."""
+    if maximum < 0:
+        raise BadInputError(f"can't extract {maximum} skills from a trajectory", fix="pass a maximum of 0 or more")
+    head = f"For {' and '.join(trajectory.scenarios)}, " if trajectory.scenarios else ""
+    worked = _distinct(step.tool for step in trajectory.steps if step.tool and step.worked)
+    texts: list[tuple[str, tuple[str, ...]]] = [(wish, ()) for wish in _wishes(trajectory.outcome)]
+    texts += [(f"when {failed} fails, use {helped}", (failed, helped)) for failed, helped in _replacements(trajectory)]
+    if worked:
+        texts.append((f"use {', then '.join(worked)}", worked))
+    drafts: dict[str, SkillDraft] = {}
+    for text, tools in texts:
+        whole = head + text
+        whole = whole[0].upper() + whole[1:]
+        drafts.setdefault(whole.casefold(), SkillDraft(whole, tools or worked, trajectory.scenarios))
+    return list(drafts.values())[:maximum]
+
+
+def _wishes(outcome: str) -> list[str]:
+    """Return the user's wishes as instructions. Sentences with numbers, addresses or links are left out."""
+    found = []
+    for sentence in _SENTENCE_END.split(outcome):
+        if _PRIVATE.search(sentence):
+            continue
+        for pattern, verb in _WISHES:
+            match = re.search(pattern, sentence, re.IGNORECASE)
+            if match:
+                found.append(f"{verb} {shorten(match[1], MAXIMUM_CLAUSE_LENGTH, placeholder='')}".rstrip(" ,"))
+                break
+    return found
+
+
+def _replacements(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """Return pairs of a tool that failed and the tool that worked right after it."""
+    steps = [step for step in trajectory.steps if step.tool]
+    pairs = [
+        (before.tool, after.tool)
+        for before, after in pairwise(steps)
+        if not before.worked and after.worked and before.tool != after.tool
+    ]
+    return list(dict.fromkeys(pairs))
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,216 @@
+"""An in-memory copy of a tenant's skills, so that a recall reads only the texts it returns from the store.
+
+It is a copy and nothing more. `catch_up` takes over what others have changed in the store; nothing is written here
+first.
+
+A skill's number is its index in the arrays. Private skills are listed by their owner, so that what a user may see is
+known before anything is searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.skill_index import SkillIndex
+from agentfw_memory.graph.stores.interface import LiveRows, Store
+from agentfw_memory.graph.vector_index import ListIndex
+
+__all__ = ["GraphCache"]
+
+
+class GraphCache:
+    """One tenant, as of one change."""
+
+    def __init__(self, store: Store, settings: GraphSettings, dimensions: int) -> None:
+        self._store, self._settings = store, settings
+        self.counter = 0
+        self.index = SkillIndex(dimensions, settings)
+        self._saved_at = 0
+        self.owner = np.zeros(1024, np.int64)
+        self.live = np.zeros(1024, np.bool_)
+        self.shared = np.zeros(1024, np.bool_)
+        self.uses = np.zeros(1024, np.int64)
+        self.rewards = np.zeros(1024)
+        self.owned: dict[int, set[int]] = {}
+        """The skills of each owner."""
+        self.complements: dict[int, set[int]] = {}
+        self.conflicts: dict[int, set[int]] = {}
+        self._private: dict[int, set[int]] = {}
+        self._users: dict[int, Float32Array | None] = {}
+        self._sums: dict[int, Floats] = {}
+        self._siblings: dict[tuple[int, bool], Integers] = {}
+
+    def __len__(self) -> int:
+        """The number of valid skills."""
+        return len(self.index)
+
+    def start_with(self, part: str, index: ListIndex, counter: int) -> None:
+        """Use an index that was saved at a change, so that the first `catch_up` doesn't have to build it."""
+        self.index.use(part, index)
+        self._saved_at = min(counter, self._saved_at or counter)
+
+    def catch_up(self, counter: int) -> list[int]:
+        """Take over all changes up to this one. Return the skills that are new, changed or gone.
+
+        Rows that are newer still may be taken over too, and will be again the next time.
+        """
+        touched: list[int] = []
+        gone = self._store.ended(self.counter) if self.counter else []
+        self._drop(gone)
+        if gone:
+            self._users.clear()  # a forgotten user's profile is gone too
+        for rows in self._store.live(self.counter):
+            self._take(rows)
+            touched += rows.numbers.tolist()
+        if self._saved_at and not self.counter:
+            self._update_saved_index()
+        self._load_relations(touched if self.counter else None)
+        for user in self._store.profiles_changed(self.counter):
+            self._users.pop(user, None)
+        self.counter = counter
+        self.index.fit_size()
+        return [*gone, *touched]
+
+    def private_skills(self, user: int | None) -> Collection[int]:
+        """Return a user's private skills, which only they may find."""
+        return self._private.get(user, ()) if user is not None else ()
+
+    def visible_to(self, user: int | None, numbers: Integers) -> Bools:
+        """Return which of these skills a user may see."""
+        theirs: Bools = self.owner[numbers] == (-1 if user is None else user)
+        return self.shared[numbers] | theirs
+
+    def vectors(self, numbers: Integers) -> Float32Array:
+        return self.index.vectors(numbers, self.shared[numbers])
+
+    def user_vector(self, user: int) -> Float32Array | None:
+        """Return the vector of a user's profile, or the mean of their skills, or None without either."""
+        if user not in self._users:
+            vector = self._store.profile(user)
+            if vector is None and self.owned.get(user):
+                if user not in self._sums:
+                    own = np.fromiter(self.owned[user], np.int64)
+                    self._sums[user] = self.vectors(np.sort(own)).sum(0, dtype=np.float64)
+                total = self._sums[user]
+                vector = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
+            self._users[user] = vector
+        return self._users[user]
+
+    def siblings(self, owner: int, reader: int | None) -> Integers:
+        """Return an owner's skills that a reader may see: the most useful first, then the newest."""
+        key = (owner, owner == reader)
+        if key not in self._siblings:
+            own = np.fromiter(self.owned.get(owner, ()), np.int64)
+            self._siblings[key] = self._best_siblings(own if owner == reader else own[self.shared[own]])
+        return self._siblings[key]
+
+    # Helpers
+
+    def _take(self, rows: LiveRows) -> None:
+        numbers = rows.numbers
+        self._make_room(int(numbers[-1]) + 1)
+        known = self.live[numbers]
+        changed = ~known
+        if known.any():
+            old = numbers[known]
+            before = self.vectors(old)
+            moved = self.shared[old] != rows.shared[known]
+            changed[known] = moved | (before != rows.vectors[known]).any(1)
+            self._unlist_private(old)
+            self._add_to_sums(old, -before)
+        if not self.counter:
+            changed = ~self.index.has(numbers, rows.shared)
+        self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
+        self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
+        self.uses[numbers], self.rewards[numbers] = rows.uses, rows.rewards
+        self._list_private(numbers)
+        self._add_to_sums(numbers, rows.vectors)
+        for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
+            self.owned.setdefault(owner, set()).add(number)
+            self._users.pop(owner, None)
+        if self._siblings:
+            for number in numbers.tolist():
+                self._rank_sibling(number)
+
+    def _drop(self, gone: Iterable[int]) -> None:
+        numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
+        if not len(numbers):
+            return
+        self._unlist_private(numbers)
+        self._add_to_sums(numbers, -self.vectors(numbers))
+        self.index.remove(numbers.tolist())
+        self.live[numbers] = False
+        for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
+            self.owned[owner].discard(number)
+            self._users.pop(owner, None)
+            self._siblings.pop((owner, True), None)
+            self._siblings.pop((owner, False), None)
+            if not self.owned[owner]:
+                del self.owned[owner]
+                self._sums.pop(owner, None)
+        self._drop_relations(numbers.tolist())
+
+    def _list_private(self, numbers: Integers) -> None:
+        hidden = numbers[~self.shared[numbers]]
+        for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
+            self._private.setdefault(owner, set()).add(number)
+
+    def _unlist_private(self, numbers: Integers) -> None:
+        hidden = numbers[~self.shared[numbers]]
+        for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
+            self._private[owner].discard(number)
+
+    def _add_to_sums(self, numbers: Integers, vectors: Float32Array) -> None:
+        """Update the sums of vectors of owners whose sum is cached."""
+        if self._sums:
+            for place, owner in enumerate(self.owner[numbers].tolist()):
+                if owner in self._sums:
+                    self._sums[owner] += vectors[place]
+
+    def _rank_sibling(self, number: int) -> None:
+        """Put a skill in its place among its owner's cached siblings."""
+        owner = int(self.owner[number])
+        for own in (True, False):
+            first = self._siblings.get((owner, own))
+            if first is None:
+                continue
+            if number in first:  # a skill outside the cached ones may have to replace it
+                del self._siblings[owner, own]
+            elif own or self.shared[number]:
+                self._siblings[owner, own] = self._best_siblings(np.append(first, number))
+
+    def _best_siblings(self, numbers: Integers) -> Integers:
+        utility = self.rewards[numbers] / np.maximum(self.uses[numbers], 1)
+        return numbers[np.lexsort((-numbers, -utility))[: self._settings.siblings]]
+
+    def _load_relations(self, numbers: Sequence[int] | None) -> None:
+        """Load again what these skills complement and contradict."""
+        self._drop_relations(numbers or ())
+        for kind, one, other in self._store.relations(numbers):
+            relation = self.complements if kind == "COMPLEMENTS" else self.conflicts
+            relation.setdefault(one, set()).add(other)
+            relation.setdefault(other, set()).add(one)
+
+    def _drop_relations(self, numbers: Iterable[int]) -> None:
+        for relation in (self.complements, self.conflicts):
+            for number in numbers:
+                for other in relation.pop(number, ()):
+                    relation[other].discard(number)
+
+    def _make_room(self, needed: int) -> None:
+        self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
+        self.uses, self.rewards = grown(self.uses, needed), grown(self.rewards, needed)
+
+    def _update_saved_index(self) -> None:
+        """Bring an index that was loaded from a file up to date."""
+        live = np.flatnonzero(self.live)
+        self.index.keep_only(live[~self.shared[live]], live[self.shared[live]])
+        for rows in self._store.live(self._saved_at):
+            # Skills that were added while this reads are taken over the next time.
+            here = np.isin(rows.numbers, live)
+            numbers = rows.numbers[here]
+            self.index.put(numbers, rows.vectors[here], self.shared[numbers])

@@ -1,0 +1,121 @@
+"""The settings of a skill graph.
+
+Every weight, threshold and optional part of the method is a setting, so each ablation of the paper is a choice of
+settings: `GraphSettings.ablation("B1")`.
+
+    >>> GraphSettings(candidates=20).siblings
+    20
+    >>> GraphSettings.ablation("B1").community_weight
+    0.0
+
+The parpo-psgm paper's values of the four weights, the number of candidates and the thresholds are not known, so the
+defaults are ours. `user_weight` and `conflicts_with` were tuned on generated users other than those in the docs'
+figures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from agentfw_memory.errors import BadInputError
+
+__all__ = ["GraphSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSettings:
+    """How a graph ranks, learns and stores."""
+
+    query_weight: float = 0.4
+    """Weight of the similarity of query and skill."""
+    user_weight: float = 0.1
+    """Weight of the similarity of user and skill. A user's vector is their profile, or the mean of their skills."""
+    community_weight: float = 0.2
+    """Weight of the share of community levels that user and skill have in common."""
+    complement_boost: float = 0.1
+    """Added to the score of a skill that complements a candidate."""
+    conflict_weight: float = 0.1
+    """Subtracted from the score of a skill that contradicts a candidate."""
+    conflicts_with: Literal["candidates", "selected"] = "selected"
+    """Which skills a conflict counts with: any candidate (as in the paper), or only those already selected."""
+    query_similarity: Literal["vectors", "words"] = "vectors"
+    """How queries and skills are compared: by vectors, or by words (BM25)."""
+    candidates: int = 10
+    """Number of skills found by similarity alone, before the graph adds neighbours. 0 recalls nothing."""
+    siblings: int = 20
+    """Maximum number of other skills of a candidate's owner to consider. 0 turns the two-hop expansion off."""
+
+    communities: Literal["leiden", "louvain"] = "leiden"
+    """Algorithm that finds the communities."""
+    resolutions: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Resolution of each community level, from coarse to fine."""
+
+    evolve: bool = True
+    """Whether `learn` changes the graph."""
+    learn_from: float = 0.7
+    """Minimum reward of a trajectory to learn skills from."""
+    new_skills: int = 3
+    """Maximum number of new skills per trajectory."""
+    merge_above: float = 0.9
+    """Similarity above which two skills of one owner are merged. 1 merges only equal ones."""
+    complement_after: int = 2
+    """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
+    find_conflicts: bool = True
+    """Whether a new skill is checked for contradictions with skills of the same scenarios."""
+    skills_per_owner: int = 1000
+    """Maximum number of skills per owner. Beyond it, `learn` merges similar skills and retires the least useful."""
+
+    exact_up_to: int = 50_000
+    """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""
+    probed: float = 0.125
+    """Share of the inverted lists that a search looks at."""
+    longest_text: int = 20_000
+    """Maximum number of characters of a skill, a query or a profile."""
+    power_safe: bool = False
+    """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a
+    power failure."""
+    seed: int = 7
+    """Random seed of the communities and of the inverted-file index."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise _wrong(field.name, value, "a finite number")
+        for name in ("candidates", "siblings", "new_skills", "complement_after", "exact_up_to"):
+            if getattr(self, name) < 0:
+                raise _wrong(name, getattr(self, name), "0 or more")
+        for name in ("skills_per_owner", "longest_text"):
+            if getattr(self, name) < 1:
+                raise _wrong(name, getattr(self, name), "1 or more")
+        if not 0 < self.probed <= 1:
+            raise _wrong("probed", self.probed, "a share above 0 and up to 1")
+        if not 0 < self.merge_above <= 1:
+            raise _wrong("merge_above", self.merge_above, "a cosine above 0 and up to 1")
+        if not self.resolutions or min(self.resolutions) <= 0:
+            raise _wrong("resolutions", self.resolutions, "one or more numbers above 0")
+
+    @classmethod
+    def ablation(cls, name: str) -> GraphSettings:
+        """Return the settings of one of the paper's ablations.
+
+        A1 recalls nothing. A2 is a flat list searched by similarity. B1 has no communities, B2 finds them by Louvain.
+        B3 never learns. B4 compares words instead of vectors.
+        """
+        try:
+            return {
+                "A1": cls(candidates=0),
+                "A2": cls(user_weight=0.0, community_weight=0.0, complement_boost=0.0, conflict_weight=0.0, siblings=0),
+                "B1": cls(community_weight=0.0),
+                "B2": cls(communities="louvain"),
+                "B3": cls(evolve=False),
+                "B4": cls(query_similarity="words"),
+            }[name]
+        except KeyError:
+            raise BadInputError(f'unknown ablation "{name}"', fix="use one of A1, A2, B1, B2, B3, B4") from None
+
+
+def _wrong(name: str, value: object, wanted: str) -> BadInputError:
+    return BadInputError(f"invalid {name}: {value}", fix=f"set {name} to {wanted}")

@@ -1,0 +1,136 @@
+"""Renders a skill graph as one HTML page: coloured by community, searchable, and self-contained.
+
+    graph_page(graph.to_networkx(), title="team-a")
+
+The page makes no request. Data, style and script are in the one file, its content security policy forbids any
+connection, and user text never becomes markup.
+
+Positions are computed here, from a seed: each node starts beside its community, then edges pull and all nodes push.
+The page shows the whole tenant, private skills included, so it is meant for whoever operates the store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Floats, Integers
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["MAXIMUM_NODES", "graph_page", "layout"]
+
+MAXIMUM_NODES = 5_000
+"""Maximum number of nodes on a page. Of larger graphs, those with the most edges are shown."""
+SMALLEST_COLOURED = 3
+"""Minimum size of a community with a colour of its own. Smaller ones are grey."""
+PAIRS_AT_ONCE = 4_000_000
+
+
+def graph_page(graph: networkx.MultiDiGraph[str], *, title: str, seed: int = 7) -> str:
+    """Return the page as HTML."""
+    names = sorted(graph.nodes, key=lambda name: (-graph.degree(name), name))[:MAXIMUM_NODES]
+    place = {name: number for number, name in enumerate(names)}
+    edges = [
+        (place[source], place[target], kind)
+        for source, target, kind in graph.edges(keys=True)
+        if source in place and target in place
+    ]
+    groups = _groups([graph.nodes[name] for name in names])
+    where = layout(groups, np.array([edge[:2] for edge in edges], np.int64).reshape(-1, 2), seed=seed)
+    data = {
+        "title": title,
+        "counts": _counted(graph.number_of_nodes(), graph.number_of_edges(), len(names), len(set(groups) - {-1})),
+        "nodes": [
+            _node(name, graph.nodes[name], group, spot)
+            for name, group, spot in zip(names, groups, where.tolist(), strict=True)
+        ],
+        "edges": edges,
+    }
+    # Without `<`, no text can end the script element that holds it.
+    encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return files(__package__).joinpath("html_page.html").read_text("utf-8").replace("{{DATA}}", encoded)
+
+
+def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:
+    """Return the position of each node, as an array of shape (nodes, 2)."""
+    count = len(groups)
+    generator = np.random.default_rng(seed)
+    order = {group: rank for rank, group in enumerate(dict.fromkeys(groups))}
+    ranks = np.array([order[group] for group in groups], np.float64)
+    # Communities lie on a spiral that fills a disc evenly. 2.4 is the golden angle.
+    spread = 40.0 * np.sqrt(max(count, 1))
+    far = spread * np.sqrt((ranks + 0.5) / max(len(order), 1)) if count else ranks
+    spots = np.stack([far * np.cos(2.4 * ranks), far * np.sin(2.4 * ranks)], 1)
+    spots += generator.normal(0, spread / 8, (count, 2))
+    steps = 120 if count < 1500 else 50
+    sources, targets = edges[:, 0], edges[:, 1]
+    degree = np.bincount(edges.reshape(-1), minlength=count) + 1.0
+    for step in range(steps):
+        force = _push(spots) - 0.02 * spots
+        pull = spots[targets] - spots[sources]
+        # Divide by the degrees, or all nodes would be pulled onto those with many edges.
+        pull *= (np.linalg.norm(pull, axis=1) / 30.0 / np.sqrt(degree[sources] * degree[targets]))[:, np.newaxis]
+        np.add.at(force, sources, pull)
+        np.add.at(force, targets, -pull)
+        heat = spread / 10 * (1 - step / steps)
+        length = np.maximum(np.linalg.norm(force, axis=1, keepdims=True), 1e-9)
+        spots += force / length * np.minimum(length, heat)
+    return np.round(spots, 1)
+
+
+def _push(spots: Floats) -> Floats:
+    """Return the force by which nodes push each other apart. It falls with the distance."""
+    force = np.zeros_like(spots)
+    all_spots = spots.astype(np.float32)
+    squares = (all_spots**2).sum(1)
+    rows = max(1, PAIRS_AT_ONCE // max(len(spots), 1))
+    for start in range(0, len(spots), rows):
+        some = all_spots[start : start + rows]
+        # Squared distances and the sums of all forces, as matrix products. An array of coordinate pairs would take
+        # most of the time.
+        far = squares[start : start + rows, np.newaxis] + squares - 2 * (some @ all_spots.T)
+        near = 1600.0 / np.maximum(far, 25.0)
+        force[start : start + rows] = some * near.sum(1, keepdims=True) - near @ all_spots
+    return force
+
+
+def _groups(nodes: list[dict[str, Any]]) -> list[int]:
+    """Return the rank of each node's community by size, or -1 for none or a very small one."""
+    found = [node.get("community_1", node.get("community_0", -1)) for node in nodes]
+    sizes = Counter(found)
+    sizes.pop(-1, None)
+    rank = {group: number for number, (group, size) in enumerate(sizes.most_common()) if size >= SMALLEST_COLOURED}
+    return [rank.get(group, -1) for group in found]
+
+
+def _node(name: str, values: dict[str, Any], group: int, spot: list[float]) -> dict[str, Any]:
+    kind, _, own = name.partition(":")
+    facts: dict[str, str] = {}
+    if kind == "skill":
+        uses = values.get("uses", 0)
+        facts["visible to"] = "everybody in the tenant" if values["visibility"] == "shared" else "its owner"
+        facts["uses"] = f"{uses:,}" + (f", mean reward {values['rewards'] / uses:.2f}" if uses else "")
+    if group >= 0:
+        facts["community"] = str(group + 1)
+    label = str(values.get("text", own))
+    return {
+        "kind": kind,
+        "id": own if kind == "skill" else "",
+        "label": label,
+        "words": f"{kind} {own} {label}".lower(),
+        "community": group,
+        "facts": facts,
+        "x": spot[0],
+        "y": spot[1],
+    }
+
+
+def _counted(nodes: int, edges: int, shown: int, communities: int) -> str:
+    text = f"{nodes:,} nodes, {edges:,} edges, {communities:,} communities"
+    return text if shown == nodes else f"{text} (only the {shown:,} nodes with the most edges are shown)"

@@ -1,0 +1,140 @@
+"""An MCP server with the tools recall, add, learn and forget, for any agent that speaks the protocol.
+
+    with SkillGraph.open("skills.db", tenant="team-a") as graph:
+        serve_stdio(graph)
+
+Over HTTP the server listens on localhost only, and every request needs the token. No setting changes either. Over
+stdio it serves the process that started it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+    from agentfw_memory.skill_graph import SkillGraph
+
+__all__ = ["HOST", "guarded", "make_server", "serve_http", "serve_stdio"]
+
+HOST = "127.0.0.1"
+MINIMUM_TOKEN_LENGTH = 16
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+
+def make_server(graph: SkillGraph) -> MCPServer:
+    """Return a server with the tools of one tenant's graph."""
+    try:
+        from mcp.server.mcpserver import MCPServer
+        from mcp.types import ToolAnnotations
+    except ImportError:
+        raise MissingExtraError("the MCP server", "web", module="mcp") from None
+    server = MCPServer(
+        "agentfw-memory", instructions="Skills that worked before. Call recall before acting, and learn afterwards."
+    )
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def recall(query: str, user: str, count: int = 5) -> list[dict[str, Any]]:
+        """Return the skills that fit a query and a user, best first, each with its score and the reasons for it."""
+        with _tool_errors():
+            return [asdict(hit) for hit in graph.recall(query, user=user, k=count)]
+
+    @server.tool()
+    def add(
+        owner: str, text: str, tools: list[str] | None = None, scenarios: list[str] | None = None, shared: bool = False
+    ) -> dict[str, Any]:
+        """Add a skill of a user, with the tools it needs and the scenarios it applies to. Private unless shared."""
+        with _tool_errors():
+            return asdict(
+                graph.add_skill(
+                    owner=owner,
+                    text=text,
+                    tools=tools or (),
+                    scenarios=scenarios or (),
+                    visibility="shared" if shared else "private",
+                )
+            )
+
+    @server.tool()
+    def learn(trajectory: dict[str, Any], reward: float) -> dict[str, Any]:
+        """Learn from a trajectory and its reward. Repeating an id changes nothing.
+
+        trajectory: id, user, query, and if known scenarios, steps (each with action, tool, worked), outcome (in words)
+        and skills (ids of the skills that were used)
+        """
+        with _tool_errors():
+            return asdict(graph.learn(trajectory, reward))
+
+    @server.tool(annotations=ToolAnnotations(destructive_hint=True))
+    def forget(user: str) -> dict[str, Any]:
+        """Delete all data of a user permanently. Only when that user asks for it."""
+        with _tool_errors():
+            return asdict(graph.forget(user))
+
+    return server
+
+
+def serve_stdio(graph: SkillGraph) -> None:
+    """Serve the process that started this one, until it closes stdin."""
+    server = make_server(graph)
+    graph.prepare()
+    server.run()
+
+
+def serve_http(graph: SkillGraph, *, port: int, token: str) -> None:
+    """Serve localhost at http://127.0.0.1:PORT/mcp, until interrupted."""
+    if len(token) < MINIMUM_TOKEN_LENGTH:
+        raise BadInputError(
+            f"a token of {len(token)} characters can be guessed",
+            fix=f"use a random token of at least {MINIMUM_TOKEN_LENGTH} characters",
+        )
+    server = make_server(graph)
+    import uvicorn
+
+    graph.prepare()
+    application = guarded(server.streamable_http_app(), token)
+    try:
+        uvicorn.run(application, host=HOST, port=port, log_level="warning")
+    except SystemExit as error:
+        if error.code:
+            raise StorageError(f"can't listen on port {port}", fix="choose another port") from None
+
+
+def guarded(application: Any, token: str) -> Application:
+    """Wrap an ASGI application so that it rejects requests without the token."""
+    wanted = f"Bearer {token}".encode()
+
+    async def guard(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            brought = dict(scope.get("headers", ())).get(b"authorization", b"")
+            if not secrets.compare_digest(brought, wanted):
+                headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b"send the header Authorization: Bearer TOKEN"})
+                return
+        elif scope["type"] != "lifespan":
+            return
+        await application(scope, receive, send)
+
+    return guard
+
+
+@contextmanager
+def _tool_errors() -> Iterator[None]:
+    """Raise errors of the graph as tool errors, whose text the caller's model reads."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    try:
+        yield
+    except SkillGraphError as error:
+        raise ToolError(f"{error.message}; {error.fix}" if error.fix else error.message) from error

@@ -1,0 +1,466 @@
+"""Reading and writing a tenant's rows in an SQL database: nodes, skills with their versions, and edges.
+
+Every statement names the tenant. User text is only ever passed as a parameter, so quotes and wildcards in it have no
+special meaning.
+
+Statements use `?` for parameters and are valid in SQLite and in PostgreSQL. A subclass supplies the connection and
+the few expressions that differ. CROSS JOIN fixes the order in which SQLite joins; PostgreSQL ignores the order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from hashlib import blake2b
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
+from agentfw_memory.graph.stores.interface import (
+    MINIMUM_WEIGHT,
+    Change,
+    Clock,
+    EdgeRow,
+    EmbedderRecord,
+    LiveRows,
+    SkillRow,
+    TrajectoryRow,
+)
+
+__all__ = ["SqlRows", "digest"]
+
+MAXIMUM_CACHED_NAMES = 100_000
+
+
+class SqlRows(ABC):
+    """The rows of one tenant."""
+
+    any_of: ClassVar[str]
+    """Condition that a column is one of the numbers in the next parameter, which `_numbers` makes."""
+    vector_value: ClassVar[str] = "?"
+    """Placeholder of a vector parameter."""
+    vector_column: ClassVar[str] = "vector"
+    """Expression that reads the column `vector`."""
+    edges_by_row: ClassVar[str] = "edge e"
+    """The table of edges as `e`, with a hint where the planner needs one to read them in the order of their rows."""
+
+    def __init__(self, tenant: str, number: int, clock: Clock) -> None:
+        self.tenant, self._tenant, self._clock = tenant, number, clock
+        self._names: dict[int, str] = {}
+
+    # The tenant
+
+    @property
+    def identity(self) -> str:
+        return str(self._value("SELECT identity FROM tenant WHERE tenant = ?", self._tenant))
+
+    def embedder(self) -> EmbedderRecord | None:
+        sql = "SELECT embedder, embedder_version, dimensions FROM tenant WHERE tenant = ?"
+        name, version, dimensions = self._rows(sql, self._tenant)[0]
+        return None if name is None else EmbedderRecord(name, version, dimensions)
+
+    def set_embedder(self, change: Change, embedder: EmbedderRecord) -> None:
+        sql = "UPDATE tenant SET embedder = ?, embedder_version = ?, dimensions = ? WHERE tenant = ?"
+        self._run(sql, embedder.name, embedder.version, embedder.dimensions, self._tenant)
+
+    def counter(self) -> int:
+        return int(self._value("SELECT counter FROM tenant WHERE tenant = ?", self._tenant))
+
+    def forgotten(self) -> int:
+        return int(self._value("SELECT forgotten FROM tenant WHERE tenant = ?", self._tenant))
+
+    # Writing
+
+    @contextmanager
+    def writing(self) -> Iterator[Change]:
+        with self._transaction():
+            # In PostgreSQL, the lock on this row makes writers of a tenant wait for each other.
+            sql = "UPDATE tenant SET counter = counter + 1 WHERE tenant = ? RETURNING counter"
+            yield Change(int(self._value(sql, self._tenant)), self._clock())
+
+    def nodes(self, change: Change, kind: NodeKind, names: Sequence[str]) -> dict[str, int]:
+        numbers: dict[str, int] = {}
+        for name in names:
+            if name not in numbers:
+                number = self.find(kind, name)
+                numbers[name] = self._new_node(change, kind, name) if number is None else number
+        return numbers
+
+    def new_numbers(self, change: Change, count: int) -> range:
+        sql = "UPDATE tenant SET next_number = next_number + ? WHERE tenant = ? RETURNING next_number"
+        end = int(self._value(sql, count, self._tenant))
+        return range(end - count, end)
+
+    def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
+        self._run_many(
+            "INSERT INTO live (changed, shared, digest, vector, owner, tenant, number) "
+            f"VALUES (?, ?, ?, {self.vector_value}, ?, ?, ?)",
+            [(*self._live_values(change, row), row.owner, self._tenant, row.number) for row in rows],
+        )
+        self._start_versions(change, rows)
+
+    def twins(self, pairs: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
+        sql = "SELECT number FROM live WHERE tenant = ? AND owner = ? AND digest = ?"
+        found = {(owner, text): self._rows(sql, self._tenant, owner, digest(text)) for owner, text in pairs}
+        return {pair: rows[0][0] for pair, rows in found.items() if rows}
+
+    def replace_skill(self, change: Change, row: SkillRow) -> None:
+        self._end_versions([row.number], row.valid_from)
+        self._start_versions(change, [row])
+        sql = (
+            f"UPDATE live SET changed = ?, shared = ?, digest = ?, vector = {self.vector_value} "
+            "WHERE tenant = ? AND number = ?"
+        )
+        self._run(sql, *self._live_values(change, row), self._tenant, row.number)
+        self._delete("staged", "number", [row.number])
+
+    def end_skills(self, change: Change, numbers: Sequence[int]) -> None:
+        self._end_versions(numbers, change.now)
+        self._delete("live", "number", numbers)
+        self._note_ended(change, numbers)
+        for end in ("source", "target"):
+            sql = f"UPDATE edge SET valid_to = ? WHERE tenant = ? AND {end} {self.any_of} AND valid_to IS NULL"
+            self._run(sql, change.now, self._tenant, self._numbers(numbers))
+        self._delete("staged", "number", numbers)
+
+    def count_use(self, change: Change, number: int, uses: int, rewards: float) -> None:
+        sql = "UPDATE live SET uses = uses + ?, rewards = rewards + ?, changed = ? WHERE tenant = ? AND number = ?"
+        self._run(sql, uses, rewards, change.number, self._tenant, number)
+
+    def recount(self, change: Change, numbers: Iterable[int]) -> None:
+        counted = (
+            "(SELECT {} FROM edge e WHERE e.tenant = live.tenant AND e.target = live.number "
+            "AND e.kind = 'EXECUTED' AND e.valid_to IS NULL)"
+        )
+        self._run(
+            f"UPDATE live SET uses = {counted.format('count(*)')}, "
+            f"rewards = {counted.format('coalesce(sum(e.weight), 0)')}, changed = ? "
+            f"WHERE tenant = ? AND number {self.any_of}",
+            change.number,
+            self._tenant,
+            self._numbers(numbers),
+        )
+
+    def touch(self, change: Change, numbers: Iterable[int]) -> None:
+        sql = f"UPDATE live SET changed = ? WHERE tenant = ? AND number {self.any_of}"
+        self._run(sql, change.number, self._tenant, self._numbers(numbers))
+
+    def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
+        # The unique index over valid edges rejects an edge that exists.
+        sql = (
+            "INSERT INTO edge (tenant, kind, source, target, weight, valid_from, recorded_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        )
+        new = 0
+        for row in rows:
+            start = change.now if row.valid_from is None else row.valid_from
+            values = (self._tenant, row.kind, row.source, row.target, row.weight, start, change.now)
+            new += self._run(sql, *values) or self._change_weight(change, row)
+        return new
+
+    def end_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
+        sql = (
+            "UPDATE edge SET valid_to = ? "
+            "WHERE tenant = ? AND source = ? AND kind = ? AND target = ? AND valid_to IS NULL"
+        )
+        return sum(self._run(sql, change.now, self._tenant, row.source, row.kind, row.target) for row in rows)
+
+    def add_trajectory(self, change: Change, row: TrajectoryRow) -> int:
+        number = self._new_node(change, "trajectory", row.id)
+        sql = 'INSERT INTO trajectory (tenant, number, "user", query, outcome, reward) VALUES (?, ?, ?, ?, ?, ?)'
+        self._run(sql, self._tenant, number, row.user, row.query, row.outcome, row.reward)
+        return number
+
+    def set_profile(self, change: Change, user: int, text: str, vector: Float32Array) -> None:
+        sql = (
+            f'INSERT INTO profile (tenant, "user", changed, text, vector) VALUES (?, ?, ?, ?, {self.vector_value}) '
+            'ON CONFLICT (tenant, "user") DO UPDATE '
+            "SET changed = excluded.changed, text = excluded.text, vector = excluded.vector"
+        )
+        self._run(sql, self._tenant, user, change.number, text, self._vector(vector))
+        self._delete("staged", "number", [user])
+
+    # Reading
+
+    def find(self, kind: NodeKind, name: str) -> int | None:
+        sql = "SELECT number FROM node WHERE tenant = ? AND kind = ? AND name = ?"
+        rows = self._rows(sql, self._tenant, kind, name)
+        return rows[0][0] if rows else None
+
+    def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
+        sql = f"SELECT number, owner, shared, {self.vector_column}, uses, rewards FROM live WHERE tenant = ? AND number"
+        if not since:
+            last = 0
+            while batch := self._rows(f"{sql} > ? ORDER BY number LIMIT {rows}", self._tenant, last):
+                last = batch[-1][0]
+                yield self._live_rows(batch)
+            return
+        # The numbers come first: for ordered rows, SQLite would read all of them and not only those that changed.
+        changed = sorted(self._column("SELECT number FROM live WHERE tenant = ? AND changed > ?", self._tenant, since))
+        for start in range(0, len(changed), rows):
+            asked = self._numbers(changed[start : start + rows])
+            if batch := sorted(self._rows(f"{sql} {self.any_of}", self._tenant, asked)):
+                yield self._live_rows(batch)
+
+    def ended(self, since: int) -> list[int]:
+        gone = self._column("SELECT number FROM ended WHERE tenant = ? AND changed > ?", self._tenant, since)
+        if gone:
+            self._names.clear()  # may hold the name of a user who was forgotten
+        return gone
+
+    def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
+        sql = (
+            f'SELECT e.row, coalesce(t."user", e.source), e.target, e.weight FROM {self.edges_by_row} '
+            "LEFT JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source AND e.kind = 'EXECUTED' "
+            "WHERE e.row > ? AND e.tenant = ? AND e.valid_to IS NULL AND e.kind IN ('OWNS', 'EXECUTED') "
+            "AND e.weight >= ? ORDER BY e.row LIMIT 50000"
+        )
+        while batch := self._rows(sql, after, self._tenant, MINIMUM_WEIGHT):
+            after = batch[-1][0]
+            yield from batch
+
+    def relations(self, numbers: Sequence[int] | None = None) -> list[tuple[EdgeKind, int, int]]:
+        sql = (
+            "SELECT kind, source, target FROM edge "
+            "WHERE tenant = ? AND kind IN ('COMPLEMENTS', 'CONFLICTS') AND valid_to IS NULL"
+        )
+        if numbers is None:
+            return self._rows(sql, self._tenant)
+        wanted = (self._tenant, self._numbers(numbers))
+        both = f"{sql} AND source {self.any_of} UNION {sql} AND target {self.any_of}"
+        return self._rows(both, *wanted, *wanted)
+
+    def profile(self, user: int) -> Float32Array | None:
+        sql = f'SELECT {self.vector_column} FROM profile WHERE tenant = ? AND "user" = ?'
+        found = self._column(sql, self._tenant, user)
+        return self._read_vectors(found)[0] if found else None
+
+    def profiles_changed(self, since: int) -> list[int]:
+        return self._column('SELECT "user" FROM profile WHERE tenant = ? AND changed > ?', self._tenant, since)
+
+    def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
+        asked = self._numbers(numbers)
+        visible, values = ("", ()) if reader is None else ("AND (l.shared = 1 OR l.owner = ?)", (reader,))
+        rows = self._rows(
+            "SELECT l.number, l.owner, v.text, v.visibility, l.uses, l.rewards, v.valid_from, v.recorded_at "
+            "FROM live l CROSS JOIN version v WHERE v.tenant = l.tenant AND v.number = l.number AND v.valid_to IS NULL "
+            f"AND l.tenant = ? AND l.number {self.any_of} {visible}",
+            self._tenant,
+            asked,
+            *values,
+        )
+        sql = (
+            f"SELECT row, source, kind, target FROM edge WHERE tenant = ? AND source {self.any_of} "
+            "AND kind IN ('REQUIRES', 'APPLIES_TO') AND valid_to IS NULL"
+        )
+        edges = sorted(self._rows(sql, self._tenant, asked))
+        names = self._node_names({owner for _, owner, *_ in rows} | {target for *_, target in edges})
+        linked: dict[tuple[int, str], tuple[str, ...]] = {}
+        for _, source, kind, target in edges:
+            linked[source, kind] = (*linked.get((source, kind), ()), names[target])
+        found = {
+            number: Skill(
+                f"s{number}",
+                names[owner],
+                text,
+                linked.get((number, "REQUIRES"), ()),
+                linked.get((number, "APPLIES_TO"), ()),
+                visibility,
+                uses,
+                rewards / uses if uses else 0.0,
+                valid_from,
+                recorded_at,
+            )
+            for number, owner, text, visibility, uses, rewards, valid_from, recorded_at in rows
+        }
+        return {number: found[number] for number in numbers if number in found}
+
+    def texts(self, numbers: Sequence[int]) -> dict[int, str]:
+        sql = f"SELECT number, text FROM version WHERE tenant = ? AND number {self.any_of} AND valid_to IS NULL"
+        return dict(self._rows(sql, self._tenant, self._numbers(numbers)))
+
+    def skills_of(self, scenario: int) -> list[int]:
+        sql = (
+            "SELECT source FROM edge WHERE tenant = ? AND target = ? AND kind = 'APPLIES_TO' AND valid_to IS NULL "
+            "UNION SELECT target FROM edge WHERE tenant = ? AND source = ? AND kind = 'TRIGGERS' AND valid_to IS NULL"
+        )
+        # Sorted here, because with ORDER BY SQLite reads all edges of the tenant.
+        return sorted(self._column(sql, self._tenant, scenario, self._tenant, scenario))
+
+    def versions(self, number: int) -> list[SkillVersion]:
+        sql = (
+            "SELECT text, visibility, valid_from, valid_to, recorded_at FROM version "
+            "WHERE tenant = ? AND number = ? ORDER BY ordinal"
+        )
+        return [SkillVersion(*row) for row in self._rows(sql, self._tenant, number)]
+
+    def edges(self, number: int) -> list[Edge]:
+        sql = (
+            "SELECT e.kind, e.source, s.kind, s.name, e.target, t.kind, t.name, "
+            "e.weight, e.valid_from, e.valid_to, e.recorded_at FROM edge e "
+            "LEFT JOIN node s ON s.tenant = e.tenant AND s.number = e.source "
+            "LEFT JOIN node t ON t.tenant = e.tenant AND t.number = e.target WHERE e.tenant = ? AND e.row IN "
+            "(SELECT row FROM edge WHERE tenant = ? AND source = ? "
+            "UNION SELECT row FROM edge WHERE tenant = ? AND target = ?) ORDER BY e.row"
+        )
+        rows = self._rows(sql, self._tenant, self._tenant, number, self._tenant, number)
+        return [
+            Edge(kind, _named(source, source_kind, source_name), _named(target, target_kind, target_name), *rest)
+            for kind, source, source_kind, source_name, target, target_kind, target_name, *rest in rows
+        ]
+
+    def edge_rows(self, number: int) -> list[EdgeRow]:
+        sql = "SELECT row, kind, source, target, weight, valid_from FROM edge WHERE tenant = ? AND valid_to IS NULL"
+        both = f"{sql} AND source = ? UNION {sql} AND target = ?"
+        rows = self._rows(both, self._tenant, number, self._tenant, number)
+        return [EdgeRow(*row) for _, *row in sorted(rows)]
+
+    def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
+        valid_use = "{0}.tenant = ? AND {0}.target {1} AND {0}.kind = 'EXECUTED' AND {0}.valid_to IS NULL"
+        asked = (self._tenant, self._numbers(numbers))
+        rows = self._rows(
+            "SELECT a.target, b.target, count(*) FROM edge a CROSS JOIN edge b "
+            f"WHERE {valid_use.format('a', self.any_of)} AND {valid_use.format('b', self.any_of)} "
+            "AND b.source = a.source AND a.weight >= ? AND b.target > a.target GROUP BY a.target, b.target",
+            *asked,
+            *asked,
+            reward,
+        )
+        return {(one, other): count for one, other, count in sorted(rows)}
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        nodes = "SELECT kind, count(*) FROM node WHERE tenant = ? GROUP BY kind"
+        edges = "SELECT kind, count(*) FROM edge WHERE tenant = ? AND valid_to IS NULL GROUP BY kind"
+        live, shared = self._rows("SELECT count(*), coalesce(sum(shared), 0) FROM live WHERE tenant = ?", self._tenant)[
+            0
+        ]
+        past = self._value("SELECT count(*) FROM version WHERE tenant = ? AND valid_to IS NOT NULL", self._tenant)
+        return {
+            "nodes": {**dict(sorted(self._rows(nodes, self._tenant))), "skill": live},
+            "edges": dict(sorted(self._rows(edges, self._tenant))),
+            "skills": {"shared": int(shared), "past": past},
+        }
+
+    # Helpers
+
+    def _value(self, sql: str, *values: Any) -> Any:
+        return self._rows(sql, *values)[0][0]
+
+    def _column(self, sql: str, *values: Any) -> list[Any]:
+        return [value for (value,) in self._rows(sql, *values)]
+
+    def _delete(self, table: str, column: str, numbers: Iterable[int]) -> int:
+        """Delete rows and return how many there were."""
+        sql = f"DELETE FROM {table} WHERE tenant = ? AND {column} {self.any_of}"
+        return self._run(sql, self._tenant, self._numbers(numbers))
+
+    def _node_names(self, numbers: set[int]) -> dict[int, str]:
+        """Return the names of users, tools and scenarios. They never change, so they are cached."""
+        missing = {number for number in numbers if number not in self._names}
+        if missing:
+            if len(self._names) > MAXIMUM_CACHED_NAMES:
+                self._names.clear()
+                missing = numbers
+            sql = f"SELECT number, name FROM node WHERE tenant = ? AND number {self.any_of}"
+            self._names.update(self._rows(sql, self._tenant, self._numbers(missing)))
+        return self._names
+
+    def _new_node(self, change: Change, kind: NodeKind, name: str) -> int:
+        number = self.new_numbers(change, 1)[0]
+        sql = "INSERT INTO node (tenant, number, kind, name, recorded_at) VALUES (?, ?, ?, ?, ?)"
+        self._run(sql, self._tenant, number, kind, name, change.now)
+        return number
+
+    def _live_rows(self, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
+        numbers, owners, shared, vectors, uses, rewards = zip(*batch, strict=True)
+        return LiveRows(
+            np.array(numbers, np.int64),
+            np.array(owners, np.int64),
+            np.array(shared, np.bool_),
+            np.array(uses, np.int64),
+            np.array(rewards, np.float64),
+            self._read_vectors(vectors),
+        )
+
+    def _live_values(self, change: Change, row: SkillRow) -> tuple[Any, ...]:
+        """Values of the columns changed, shared, digest and vector."""
+        return change.number, int(row.visibility == "shared"), digest(row.text), self._vector(row.vector)
+
+    def _start_versions(self, change: Change, rows: Sequence[SkillRow]) -> None:
+        self._run_many(
+            "INSERT INTO version (tenant, number, owner, text, visibility, valid_from, recorded_at, ordinal) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT count(*) FROM version WHERE tenant = ? AND number = ?))",
+            [
+                (
+                    *(self._tenant, row.number, row.owner, row.text, row.visibility, row.valid_from, change.now),
+                    *(self._tenant, row.number),
+                )
+                for row in rows
+            ],
+        )
+
+    def _end_versions(self, numbers: Sequence[int], when: float) -> None:
+        sql = f"UPDATE version SET valid_to = ? WHERE tenant = ? AND number {self.any_of} AND valid_to IS NULL"
+        self._run(sql, when, self._tenant, self._numbers(numbers))
+
+    def _note_ended(self, change: Change, numbers: Sequence[int]) -> None:
+        """Tell other processes that these skills or users are gone."""
+        sql = "INSERT INTO ended (tenant, changed, number) VALUES (?, ?, ?)"
+        self._run_many(sql, [(self._tenant, change.number, number) for number in numbers])
+
+    def _change_weight(self, change: Change, row: EdgeRow) -> int:
+        """End an edge that has another weight and start a new one. Return how many are new."""
+        sql = "SELECT weight FROM edge WHERE tenant = ? AND source = ? AND kind = ? AND target = ? AND valid_to IS NULL"
+        if self._value(sql, self._tenant, row.source, row.kind, row.target) == row.weight:
+            return 0
+        self.end_edges(change, [row])
+        return self.add_edges(change, [row])
+
+    # The dialect
+
+    @abstractmethod
+    def _run(self, sql: str, *values: Any) -> int:
+        """Execute a statement and return the number of rows it changed."""
+
+    @abstractmethod
+    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Execute a statement once for each row of values."""
+
+    @abstractmethod
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        """Execute a query and return all rows."""
+
+    @abstractmethod
+    def _stream(self, sql: str, *values: Any) -> Iterator[Any]:
+        """Execute a query and yield its rows without holding all of them in memory."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[None]:
+        """Open a write transaction."""
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[None]:
+        """Open a read transaction, in which all queries see the same state."""
+
+    @abstractmethod
+    def _numbers(self, numbers: Iterable[int]) -> Any:
+        """Convert numbers to the parameter that `any_of` takes."""
+
+    @abstractmethod
+    def _vector(self, vector: Float32Array) -> Any:
+        """Convert a vector to a parameter."""
+
+    @abstractmethod
+    def _read_vectors(self, values: Sequence[Any]) -> Float32Array:
+        """Convert values of `vector_column` to the rows of a matrix."""
+
+
+def digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _named(number: int, kind: str | None, name: str | None) -> str:
+    return f"skill:s{number}" if kind is None else f"{kind}:{name}"

@@ -1,0 +1,107 @@
+"""Checks of what a caller passes in: names, texts, numbers, skill ids and vectors.
+
+Input is stored exactly as it was given, or rejected with a BadInputError. Nothing is trimmed or replaced silently.
+
+    >>> check_name("user", "O'Brien 100%")
+    "O'Brien 100%"
+    >>> check_name("user", "ana\\n")
+    Traceback (most recent call last):
+    ...
+    agentfw_memory.errors.BadInputError: the user 'ana\\n' contains a control character
+
+Quotes, `%` and `_` are allowed: no name ever becomes part of a statement or a pattern.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from agentfw_memory.errors import BadInputError, UnknownSkillError
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.records import skill_number
+
+__all__ = ["check_name", "check_names", "check_number", "check_skill", "check_text", "check_vectors"]
+
+MAXIMUM_NAME_LENGTH = 200
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""
+_SURROGATE_FIX = "remove it; it comes from text that was cut, or decoded with surrogatepass or surrogateescape"
+
+
+def check_name(what: str, name: object) -> str:
+    """Check the name of a tenant, user, tool, scenario or trajectory."""
+    if not isinstance(name, str):
+        raise BadInputError(f"the {what} {name!r} is not a string", fix=f"pass the name of the {what} as a string")
+    shown = name if len(name) <= 40 else name[:40] + "..."
+    if not name.strip():
+        raise BadInputError(f"the name of the {what} is empty", fix=f"give the {what} a name")
+    if len(name) > MAXIMUM_NAME_LENGTH:
+        raise BadInputError(
+            f"the {what} {shown!r} has {len(name)} characters", fix=f"use at most {MAXIMUM_NAME_LENGTH} characters"
+        )
+    if _CONTROL.search(name):
+        raise BadInputError(f"the {what} {shown!r} contains a control character", fix="use printable characters only")
+    if _SURROGATE.search(name):
+        raise BadInputError(f"the {what} {shown!r} contains half a character", fix=_SURROGATE_FIX)
+    return name
+
+
+def check_names(what: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Check names and drop repeated ones."""
+    if isinstance(names, str):
+        raise BadInputError(f"the {what}s are a single string, {names!r}", fix="pass a list of names")
+    return tuple(dict.fromkeys(check_name(what, name) for name in names))
+
+
+def check_text(what: str, text: object, maximum: int) -> str:
+    if not isinstance(text, str):
+        raise BadInputError(f"the {what} is a {type(text).__name__}, not a string", fix="pass a string")
+    if not text.strip():
+        raise BadInputError(f"the {what} is empty", fix="pass some text")
+    if len(text) > maximum:
+        raise BadInputError(
+            f"the {what} has {len(text)} characters, more than the maximum of {maximum}",
+            fix="shorten it, or raise the setting longest_text",
+        )
+    if "\x00" in text:
+        raise BadInputError(f"the {what} contains a NUL character", fix="remove it")
+    if half := _SURROGATE.search(text):
+        raise BadInputError(f"the {what} contains half a character, {half[0]!r} at {half.start()}", fix=_SURROGATE_FIX)
+    return text
+
+
+def check_number(what: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadInputError(f"the {what} {value!r} is not a finite number", fix=f"pass a finite number as {what}")
+    return float(value)
+
+
+def check_skill(skill: object) -> int:
+    """Return the number in a skill's id."""
+    found = skill_number(skill) if isinstance(skill, str) else None
+    if found is None:
+        raise UnknownSkillError(skill)
+    return found
+
+
+def check_vectors(vectors: object, texts: Sequence[str], dimensions: int) -> Float32Array:
+    """Check what an embedder returned for these texts, and scale the rows to unit length."""
+    rows = np.asarray(vectors, np.float32)
+    if rows.shape != (len(texts), dimensions):
+        raise BadInputError(
+            f"the embedder returned an array of shape {rows.shape} for {len(texts)} texts",
+            fix=f"return an array of shape {(len(texts), dimensions)}, one row per text",
+        )
+    if not np.isfinite(rows).all():
+        text = texts[int(np.argmin(np.isfinite(rows).all(1)))]
+        raise BadInputError(
+            f"the embedder returned NaN or infinity for {text[:60]!r}",
+            fix="fix the embedder; nothing was stored",
+        )
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-12), np.float32)

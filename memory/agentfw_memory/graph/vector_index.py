@@ -1,0 +1,303 @@
+"""Nearest-neighbour search over vectors: exact, or approximate with an inverted-file index (FAISS IVF).
+
+A search is given the numbers that may be found and returns the best of those. Nothing is filtered out afterwards, so
+skills that a user may not see never take a place among the k best.
+
+    >>> index = ExactIndex(dimensions=2)
+    >>> index.put(np.array([3, 8]), np.array([[1.0, 0.0], [0.6, 0.8]], np.float32))
+    >>> index.search(np.array([1.0, 0.0], np.float32), 1, None)[0].tolist()
+    [3]
+    >>> index.search(np.array([1.0, 0.0], np.float32), 1, Visible([8]))[0].tolist()
+    [8]
+
+All vectors have unit length, so similarity is the dot product. Both indexes can return their vectors by number, so no
+second copy is needed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
+
+__all__ = [
+    "ExactIndex",
+    "ListIndex",
+    "VectorIndex",
+    "Visible",
+    "best",
+    "faiss_installed",
+    "faiss_library",
+    "products",
+]
+
+TRAINING_POINTS = 40
+"""Number of vectors per list that its centre is computed from."""
+TRAINING_ROUNDS = 6
+
+
+class Visible:
+    """The numbers that a search may find, in ascending order."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self.numbers = np.sort(np.fromiter(numbers, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def mask(self) -> Bools:
+        """Visibility by number. Numbers beyond its end are not visible."""
+        mask = np.zeros(int(self.numbers[-1]) + 1 if len(self.numbers) else 0, np.bool_)
+        mask[self.numbers] = True
+        return mask
+
+    def among(self, numbers: Integers) -> Bools:
+        """Return which of these numbers are visible."""
+        mask = self.mask
+        known = numbers < len(mask)
+        known[known] = mask[numbers[known]]
+        return known
+
+
+class VectorIndex(Protocol):
+    """Vectors by number."""
+
+    dimensions: int
+
+    def __len__(self) -> int: ...
+
+    def numbers(self) -> Integers:
+        """Return all numbers in the index."""
+
+    def has(self, numbers: Integers) -> Bools:
+        """Return which of these numbers are in the index."""
+
+    def put(self, numbers: Integers, vectors: Float32Array) -> None:
+        """Add vectors, or replace those of known numbers."""
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Remove vectors. Unknown numbers are ignored."""
+
+    def vectors(self, numbers: Integers) -> Float32Array:
+        """Return the vectors of numbers in the index."""
+
+    def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
+        """Return the numbers and similarities of the k best vectors, of the visible ones or of all."""
+
+
+class ExactIndex:
+    """Compares the query with every vector, by one product of a matrix and a vector."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self._matrix = np.zeros((16, dimensions), np.float32)
+        self._numbers = np.zeros(16, np.int64)
+        self._count = 0
+        self._slot = np.zeros(16, np.int64)  # by number: its row plus one, or 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def numbers(self) -> Integers:
+        return self._numbers[: self._count]
+
+    def has(self, numbers: Integers) -> Bools:
+        known = numbers < len(self._slot)
+        known[known] = self._slot[numbers[known]] > 0
+        return known
+
+    def put(self, numbers: Integers, vectors: Float32Array) -> None:
+        if not len(numbers):
+            return
+        self._slot = grown(self._slot, int(numbers.max()) + 1)
+        new = numbers[~self.has(numbers)]
+        first, self._count = self._count, self._count + len(new)
+        self._matrix, self._numbers = grown(self._matrix, self._count), grown(self._numbers, self._count)
+        self._numbers[first : self._count] = new
+        self._slot[new] = np.arange(first, self._count) + 1
+        self._matrix[self._slot[numbers] - 1] = vectors
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        gone = np.fromiter(numbers, np.int64)
+        for number in gone[self.has(gone)].tolist():
+            slot, last = int(self._slot[number]) - 1, self._count - 1
+            moved = self._numbers[last]
+            self._matrix[slot], self._numbers[slot], self._slot[moved] = self._matrix[last], moved, slot + 1
+            self._matrix[last] = 0  # forgotten vectors must not stay in memory
+            self._slot[number], self._count = 0, last
+
+    def vectors(self, numbers: Integers) -> Float32Array:
+        return self._matrix[self._slot[numbers] - 1]
+
+    def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
+        count, numbers = self._count, self.numbers()
+        if visible is not None and 4 * len(visible) < count:
+            return _exact_among(self, query, k, visible)
+        similarity = products(self._matrix[:count], query)
+        if visible is not None:
+            hidden = ~visible.among(numbers)
+            similarity[hidden] = -np.inf
+        return best(numbers, similarity, k)
+
+
+class ListIndex:
+    """An inverted-file index (FAISS IVF). A search looks only at the lists whose centres are nearest to the query.
+
+    If few vectors are visible, each of them is compared instead, which is faster and exact.
+    """
+
+    def __init__(self, index: Any, probed: float, trained_for: int) -> None:
+        self.faiss: Any = index
+        self.dimensions = int(index.d)
+        self.trained_for = trained_for
+        self.probes = max(1, round(probed * index.nlist))
+        self._here = np.zeros(0, np.bool_)
+        for place in range(index.nlist if index.ntotal else 0):
+            self._mark(_numbers_in_list(index, place))
+
+    @classmethod
+    def trained(cls, sample: Float32Array, count: int, *, probed: float, seed: int) -> ListIndex:
+        """Return an empty index for about `count` vectors distributed like the sample."""
+        faiss = faiss_library()
+
+        dimensions = sample.shape[1]
+        centres = faiss.IndexFlatIP(dimensions)
+        index = faiss.IndexIVFFlat(centres, dimensions, cls.lists(count), faiss.METRIC_INNER_PRODUCT)
+        centres.this.disown()
+        index.own_fields = True
+        index.cp.niter, index.cp.max_points_per_centroid, index.cp.seed = TRAINING_ROUNDS, TRAINING_POINTS, seed
+        index.cp.min_points_per_centroid = 1
+        index.train(sample)
+        index.set_direct_map_type(faiss.DirectMap.Hashtable)
+        return cls(index, probed, count)
+
+    @staticmethod
+    def lists(count: int) -> int:
+        """Return the number of lists for `count` vectors: about as many as there are vectors in each."""
+        return max(1, min(4096, round(2 * math.sqrt(count))))
+
+    def __len__(self) -> int:
+        return int(self.faiss.ntotal)
+
+    def numbers(self) -> Integers:
+        return np.flatnonzero(self._here)
+
+    def has(self, numbers: Integers) -> Bools:
+        known = numbers < len(self._here)
+        known[known] = self._here[numbers[known]]
+        return known
+
+    def put(self, numbers: Integers, vectors: Float32Array) -> None:
+        if not len(numbers):
+            return
+        old = numbers[self.has(numbers)]
+        with one_thread(len(numbers) < 1000):
+            if len(old):
+                self.faiss.remove_ids(old)
+            self.faiss.add_with_ids(np.ascontiguousarray(vectors), numbers)
+        self._mark(numbers)
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        here = np.fromiter(numbers, np.int64)
+        here = here[self.has(here)]
+        if len(here):
+            with one_thread():
+                self.faiss.remove_ids(here)
+            self._here[here] = False
+
+    def vectors(self, numbers: Integers) -> Float32Array:
+        with one_thread():
+            found: Float32Array = self.faiss.reconstruct_batch(numbers)
+        return found
+
+    def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
+        if visible is not None and 4 * len(visible) * self.faiss.nlist < self.probes * len(self):
+            return _exact_among(self, query, k, visible)
+        found = self._search_lists(query, k, visible, self.probes)
+        wanted = min(k, len(self) if visible is None else len(visible))
+        return found if len(found[0]) >= wanted else self._search_lists(query, k, visible, self.faiss.nlist)
+
+    def _mark(self, numbers: Integers) -> None:
+        if len(numbers):
+            self._here = grown(self._here, int(numbers.max()) + 1)
+            self._here[numbers] = True
+
+    def _search_lists(
+        self, query: Float32Array, k: int, visible: Visible | None, probes: int
+    ) -> tuple[Integers, Float32Array]:
+        faiss = faiss_library()
+
+        bits = None if visible is None else np.packbits(visible.mask, bitorder="little")
+        chosen = None if bits is None else faiss.IDSelectorBitmap(bits)
+        parameters = faiss.SearchParametersIVF(sel=chosen, nprobe=probes)
+        with one_thread():
+            similarity, numbers = self.faiss.search(query[np.newaxis], k, params=parameters)
+        there = numbers[0] >= 0
+        return numbers[0][there], similarity[0][there]
+
+
+@contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """Run FAISS on one thread. For few vectors, waking the other threads takes longer than the work."""
+    faiss = faiss_library()
+
+    before = faiss.omp_get_max_threads()
+    if wanted:
+        faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def faiss_installed() -> bool:
+    return importlib.util.find_spec("faiss") is not None
+
+
+def faiss_library() -> Any:
+    """Return the module faiss as Any, because its type stubs are wrong."""
+    import faiss
+
+    return faiss
+
+
+def products(matrix: Float32Array, vector: Float32Array) -> Float32Array:
+    """Return matrix @ vector, computed on one thread.
+
+    Memory is the limit here, so the threads of BLAS gain nothing. On a busy machine, waking them is 20 times slower.
+    """
+    found: Float32Array = np.einsum("ij,j->i", matrix, vector)
+    return found
+
+
+def best(numbers: Integers, similarity: Float32Array, k: int) -> tuple[Integers, Float32Array]:
+    """Return the k most similar, highest first. Ties are in ascending order of numbers."""
+    if len(numbers) > k:
+        # Keep all ties with the last one, so that the smaller numbers win and not the order of partitioning.
+        best = np.flatnonzero(similarity >= np.partition(similarity, len(numbers) - k)[len(numbers) - k])
+        numbers, similarity = numbers[best], similarity[best]
+    there = similarity > -np.inf
+    numbers, similarity = numbers[there], similarity[there]
+    order = np.lexsort((numbers, -similarity))[:k]
+    return numbers[order], similarity[order]
+
+
+def _exact_among(index: VectorIndex, query: Float32Array, k: int, visible: Visible) -> tuple[Integers, Float32Array]:
+    """Compare each visible vector."""
+    numbers = visible.numbers[index.has(visible.numbers)]
+    return best(numbers, products(index.vectors(numbers), query), k)
+
+
+def _numbers_in_list(index: Any, place: int) -> Integers:
+    faiss = faiss_library()
+
+    lists = index.invlists
+    size = lists.list_size(place)
+    return np.array(faiss.rev_swig_ptr(lists.get_ids(place), size), np.int64) if size else np.zeros(0, np.int64)

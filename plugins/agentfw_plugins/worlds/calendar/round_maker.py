@@ -1,0 +1,226 @@
+"""Generates the conflict rounds of a user's year.
+
+The right answer is always the event with the greatest total weight under the user's hidden principles, ahead of every
+other by a margin. How a round is generated (its case, its conflict reasons) decides which events are in it, never which
+one is right.
+
+For each round an anchor is drawn from the week's regular events and labelled accepted or declined by the role's ratio.
+Competitors come from pairing a principle, drawn in proportion to its weight, with a conflict reason or a meeting that
+triggers it.
+
+    case A   the anchor is accepted: it is set against competitors that are worth less
+    case B   the anchor is declined: one competitor that a strong principle speaks for is accepted, the others are worth
+    less than it
+
+Every round is verified (verification.py) before it is kept; what fails is counted by reason and drawn again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from random import Random
+from typing import TypeVar
+
+from agentfw.errors import SettingsError
+
+from .event_attributes import LETTERS, Event, tags_of
+from .event_templates import Maker, one_of
+from .regular_year import WEEKS, Series
+from .rounds import PER_WEEK, Difficulty, Round
+from .schema import Meeting, Reason
+from .users import Appraisal, User
+from .verification import verify
+
+__all__ = ["RoundMaker"]
+
+Some = TypeVar("Some")
+
+_STRONG = 2
+"""Minimum weight of a principle that justifies an accepted competitor."""
+_TRIES = 400
+
+
+class RoundMaker:
+    """Generates the rounds of one user's year."""
+
+    def __init__(self, user: User, series: Sequence[Series], generator: Random, difficulty: Difficulty) -> None:
+        self.user, self.series, self.random, self.difficulty = user, series, generator, difficulty
+        self.maker = Maker(user, generator)
+        schema = user.organisation.schema
+        self.regular = [meeting for meeting in user.role.meetings if self.maker.possible(meeting)]
+        self.occasions = [meeting for meeting in schema.occasions if self.maker.possible(meeting)]
+        self.reasons = [schema.reasons[name] for name in user.role.reasons]
+        # A regular meeting isn't announced today.
+        self.reasons_for_regular = [reason for reason in self.reasons if "notice" not in reason.sets]
+        self.rejected: Counter[str] = Counter()
+        self._appraisal = Appraisal(user)
+        self._pairs = self._pairings()
+        self._names = list(self._pairs)
+        self._cumulated = list(accumulate(abs(user.weights[name]) for name in self._names))
+        self._made = 0
+
+    def rounds(self, events: Sequence[Event], count: int, conflicts: int) -> list[Round]:
+        """Generate the first `count` rounds of the year, with `conflicts` events each."""
+        by_week: list[list[Event]] = [[] for _ in range(WEEKS)]
+        for event in events:
+            by_week[event.day // 7].append(event)
+        found: list[Round] = []
+        for week, regular in enumerate(by_week):
+            if len(found) >= count:
+                break
+            anchors = sorted(self.random.sample(regular, PER_WEEK), key=lambda event: (event.day, event.start))
+            for anchor in anchors:
+                found.append(self._round(len(found) + 1, week, anchor, regular, conflicts))
+        return found[:count]
+
+    def _round(self, number: int, week: int, anchor: Event, regular: Sequence[Event], conflicts: int) -> Round:
+        """Draw until a round passes. An anchor that can't win (or lose) gets the other label after some tries."""
+        accepts = self.random.random() < self.user.role.accepts
+        for attempt in range(_TRIES):
+            if attempt and attempt % 4 == 0:
+                accepts = not accepts
+            drawn = self._draw(number, week, anchor, conflicts, accepts)
+            if drawn is None:
+                continue
+            problem = verify(drawn, self.user, self.difficulty.margin)
+            if problem is None:
+                return drawn
+            self.rejected[problem.kind] += 1
+        raise self._impossible(f"no conflict round can be made in week {week + 1}")
+
+    def _impossible(self, what: str) -> SettingsError:
+        return SettingsError(
+            f"{self.user.organisation.schema.file}: {what} for a {self.user.role.title} ({_TRIES} tries)",
+            fix="give the role more conflict reasons or occasions that its principles react to",
+        )
+
+    def _draw(self, number: int, week: int, anchor: Event, conflicts: int, accepts: bool) -> Round | None:
+        """A candidate round, or None if the draw doesn't allow the label."""
+        kept = replace(anchor, id=f"r{number}-0")
+        if self.reasons_for_regular and self.random.random() < self.difficulty.touched:
+            self.maker.apply(self._one_of(self.reasons_for_regular), kept)
+        margin = self.difficulty.margin
+        budget = self.difficulty.pool * conflicts
+        winner = kept if accepts else self._winner(kept, budget)
+        if winner is None:
+            return None
+        best = self._value(winner)
+        events = [kept] if accepts else [kept, winner]
+        titles = {event.title for event in events}
+        for _ in range(budget):
+            if len(events) == conflicts:
+                break
+            event = self._competitor(kept)
+            if self._value(event) <= best - margin and event.title not in titles:
+                titles.add(event.title)
+                events.append(event)
+        else:
+            return None
+        self.random.shuffle(events)
+        for place, event in enumerate(events):
+            event.id = f"r{number}-{LETTERS[place]}"
+        tags = tuple(self._tags(event) for event in events)
+        values = sorted((self.user.value(shown) for shown in tags), reverse=True)
+        return Round(
+            number,
+            week,
+            anchor.day,
+            tuple(events),
+            tags,
+            events.index(winner),
+            events.index(kept),
+            "A" if accepts else "B",
+            values[0] - values[1],
+        )
+
+    def _winner(self, anchor: Event, budget: int) -> Event | None:
+        """A competitor that beats the anchor, supported by a strong principle."""
+        least = self._value(anchor) + self.difficulty.margin
+        for _ in range(budget):
+            event = self._competitor(anchor)
+            if self._value(event) >= least and self._justified(event) and event.title != anchor.title:
+                return event
+        return None
+
+    def _competitor(self, anchor: Event) -> Event:
+        """An event in the anchor's hour, made from a principle and something that triggers it."""
+        for _ in range(_TRIES):
+            (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
+            cause = self._one_of(self._pairs[principle])
+            meeting = cause if isinstance(cause, Meeting) else self._template(anchor, cause)
+            self._made += 1
+            event = self.maker.event(meeting, f"c{self._made}", anchor.day, anchor.start)
+            if meeting.cadence == "none":
+                event.notice = self._one_of(("planned", "planned", "week"))
+            elif self.random.random() < 0.5:
+                event.series = "none"  # an extra date of a regular meeting
+            if isinstance(cause, Reason) and not self.maker.apply(cause, event):
+                continue
+            for _ in range(2):
+                if self.random.random() < self.difficulty.second:
+                    self.maker.apply(self._one_of(self.reasons), event)
+            if self._fits_in(anchor, event):
+                return event
+        raise self._impossible(f"nothing can compete with {anchor.title}")
+
+    def _template(self, anchor: Event, reason: Reason) -> Meeting:
+        """A meeting that the reason fits: sometimes another regular meeting, else an occasion."""
+        regular = [meeting for meeting in self.regular if meeting.topic in reason.topics]
+        others = [meeting for meeting in regular if meeting.name != anchor.template]
+        occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
+        if others and (not occasions or self.random.random() < self.difficulty.regular):
+            return self._one_of(others)
+        return self._one_of(occasions or regular)
+
+    def _fits_in(self, anchor: Event, event: Event) -> bool:
+        """Choose a start near the anchor's, so that all events overlap in its second quarter of an hour."""
+        shared = anchor.start + (15 if anchor.minutes > 15 else 0)
+        offsets = [offset for offset in (-30, -15, 0, 0, 0, 15) if self._shares(anchor.start + offset, event, shared)]
+        if not offsets:
+            return False
+        event.start = anchor.start + self._one_of(offsets)
+        return True
+
+    @staticmethod
+    def _shares(start: int, event: Event, instant: int) -> bool:
+        return start <= instant < start + event.minutes and start >= 7 * 60 and start + event.minutes <= 20 * 60
+
+    def _pairings(self) -> dict[str, list[Meeting | Reason]]:
+        """The reasons and occasions that can trigger each of the user's principles."""
+        found: dict[str, list[Meeting | Reason]] = {name: [] for name in self.user.weights}
+        for reason in self.reasons:
+            fitting = [meeting for meeting in (*self.occasions, *self.regular) if meeting.topic in reason.topics]
+            if not fitting:
+                continue
+            event = self.maker.event(fitting[0], "", 0, 0)
+            before = self._triggered(event)
+            if self.maker.apply(reason, event):
+                for name in self._triggered(event):
+                    if name not in before:
+                        found[name].append(reason)
+        for meeting in [*self.occasions, *self.regular]:
+            # What a meeting triggers may depend on how many attend, so a few are drawn.
+            draws = [self._triggered(self.maker.event(meeting, "", 0, 0)) for _ in range(3)]
+            for name in found:
+                if any(name in triggered for triggered in draws):
+                    found[name].append(meeting)
+        return {name: causes for name, causes in found.items() if causes}
+
+    def _triggered(self, event: Event) -> list[str]:
+        tags = self._tags(event)
+        return [name for name in self.user.weights if self.user.principles[name].triggers(tags)]
+
+    def _justified(self, event: Event) -> bool:
+        return any(self.user.weights[name] >= _STRONG for name in self._triggered(event))
+
+    def _one_of(self, choices: Sequence[Some]) -> Some:
+        return one_of(choices, self.random)
+
+    def _tags(self, event: Event) -> dict[str, str]:
+        return tags_of(event, self.user.person, self.user.relations)
+
+    def _value(self, event: Event) -> int:
+        return self._appraisal.value(self._tags(event))

@@ -1,0 +1,169 @@
+"""What a preference model consists of, and how new interactions, items and users are taken into it.
+
+The one rule: a state never changes. Taking something in makes a new one beside it, so whoever scores with the old
+one, or has it on disk, is not disturbed.
+
+What training found are the embeddings *before* the propagation (`own`), and the networks. Everything else follows: an
+interaction more is an edge more, and the propagation carries it to the user, the item and those around them. No step of
+training is needed, and a user's first like already counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels.preference.cold_start import expected
+from agentfw_rewardmodels.preference.dataset import Pairs, encoded_items, encoded_views, places_of
+from agentfw_rewardmodels.preference.encoders import Encoder, Float32Array
+from agentfw_rewardmodels.preference.input_tables import Interactions, Profiles
+from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from agentfw_rewardmodels.preference.profile_merging import merged
+from agentfw_rewardmodels.preference.propagation import Adjacency, propagated
+from agentfw_rewardmodels.preference.scoring import Scorer
+
+__all__ = ["State"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that is saved. Rows are in the order of `users` and `items`."""
+
+    settings: PreferenceSettings
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    titles: Mapping[str, str]
+    """The text of each item that has one."""
+    view_names: tuple[str, ...]
+    likes: Pairs
+    own_users: Float32Array
+    own_items: Float32Array
+    by_profile: Float32Array
+    """What the users' profiles let one expect (users, 3, dimensions): their embedding, their interest, their
+    conformity. Zeros for users without a profile."""
+    texts: Float32Array
+    weights: Mapping[str, Float32Array]
+    """The networks: all weights but those of users and items."""
+    facts: Mapping[str, int]
+    history: tuple[Mapping[str, float], ...]
+
+    def embeddings(self) -> tuple[Float32Array, Float32Array]:
+        """Of users and items, after the propagation.
+
+        Who or what has no interaction has only an untrained row there. What is expected of such a user is in
+        `by_profile`; such an item, if it has a text, stands where the items of similar texts are.
+        """
+        users, items = len(self.users), len(self.items)
+        before = np.concatenate([self.own_users + self.by_profile[:, 0], self.own_items])
+        after = propagated(before, Adjacency.of(self.likes, users, items), self.settings.layers)
+        user_rows, item_rows = after[:users], after[users:]
+        return user_rows, self._with_neighbours(item_rows, self._cold_items())
+
+    def with_likes(self) -> Any:
+        """Which users have any."""
+        return np.bincount(self.likes[0], minlength=len(self.users)) > 0
+
+    def _cold_items(self) -> Any:
+        return np.bincount(self.likes[1], minlength=len(self.items)) == 0
+
+    def _with_neighbours(self, rows: Float32Array, cold: Any) -> Float32Array:
+        """These rows, those of cold items with a text replaced by their nearest others' mean."""
+        if not self.texts.size:
+            return rows
+        texted = (self.texts != 0).any(-1)
+        lost, known = np.flatnonzero(cold & texted), np.flatnonzero(~cold & texted)
+        if not len(lost) or not len(known):
+            return rows
+        near = Scorer(rows[known], self.texts[known], self.weights, self.settings).nearest(self.texts[lost])
+        result = rows.copy()
+        result[lost] = np.einsum("nk,nkd->nd", near.weight, rows[known][near.items])
+        return result
+
+    def expected_by(self, profile: Mapping[str, str], encoder: Encoder) -> Float32Array:
+        """What one profile lets one expect, (1, 3, dimensions)."""
+        self._check_views(profile)
+        return self._expected([profile], encoder)
+
+    def _expected(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
+        rows = merged(encoded_views(profiles, self.view_names, encoder), self.weights)
+        return expected(rows, self.weights).reshape(-1, 3, self.settings.dimensions)
+
+    def _check_views(self, views: Mapping[str, str]) -> None:
+        if not self.view_names:
+            raise BadInputError("this model was fitted without profiles", fix="fit it with profiles")
+        unknown = [name for name in views if name not in self.view_names]
+        if unknown or not views:
+            what = f'the view "{unknown[0]}" is unknown' if unknown else "the profile is empty"
+            raise BadInputError(what, fix=f"give some of: {', '.join(self.view_names)}")
+
+    def taking(
+        self, interactions: Interactions, texts: Mapping[str, str], profiles: Profiles, encoder: Encoder | None
+    ) -> State:
+        """A new state that knows these too. A later dislike takes an earlier like back."""
+        for views in profiles.values():
+            self._check_views(views)
+        users = tuple(dict.fromkeys([*self.users, *(user for user, _ in interactions.likes), *profiles]))
+        items = tuple(dict.fromkeys([*self.items, *(item for _, item in interactions.likes), *texts]))
+        likes, again = self._likes_with(interactions, users, items)
+        if not likes.size:
+            raise BadInputError("no like would be left", fix="leave out some of the dislikes")
+        titles = {**self.titles, **texts}
+        by_profile = _longer(self.by_profile, len(users))
+        if profiles and encoder is not None:
+            place_of = {user: place for place, user in enumerate(users)}
+            by_profile[[place_of[user] for user in profiles]] = self._expected(list(profiles.values()), encoder)
+        new = replace(
+            self,
+            users=users,
+            items=items,
+            titles=titles,
+            likes=likes,
+            own_users=_longer(self.own_users, len(users)),
+            own_items=_longer(self.own_items, len(items)),
+            by_profile=by_profile,
+            texts=self._texts_with(texts, items, encoder),
+            facts={
+                **self.facts,
+                "users": len(users),
+                "items": len(items),
+                "likes": likes.shape[1],
+                "dislikes": self.facts["dislikes"] + len(interactions.dislikes),
+                "duplicates": self.facts["duplicates"] + interactions.duplicates + again,
+                "contradictions": self.facts["contradictions"] + interactions.contradictions,
+                "items_without_text": sum(item not in titles for item in items),
+                "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
+                "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
+            },
+        )
+        untrained = np.arange(len(items)) >= len(self.items)
+        return replace(new, own_items=new._with_neighbours(new.own_items, untrained))
+
+    def _likes_with(
+        self, interactions: Interactions, users: tuple[str, ...], items: tuple[str, ...]
+    ) -> tuple[Pairs, int]:
+        """All likes, the old ones first, and how many of the new ones were known already."""
+        new, gone = places_of(interactions.likes, users, items), places_of(interactions.dislikes, users, items)
+        old_keys = self.likes[0] * len(items) + self.likes[1]
+        new_keys = new[0] * len(items) + new[1]
+        stays = ~np.isin(old_keys, gone[0] * len(items) + gone[1])
+        fresh = ~np.isin(new_keys, old_keys)
+        return np.concatenate([self.likes[:, stays], new[:, fresh]], axis=1), int((~fresh).sum())
+
+    def _texts_with(self, texts: Mapping[str, str], items: tuple[str, ...], encoder: Encoder | None) -> Float32Array:
+        if not texts or not self.texts.size:
+            return _longer(self.texts, len(items))
+        result = _longer(self.texts, len(items))
+        rows = encoded_items(items, texts, encoder)
+        given = np.array([item in texts for item in items])
+        result[given] = rows[given]
+        return result
+
+
+def _longer(rows: Float32Array, count: int) -> Float32Array:
+    result = np.zeros((count, *rows.shape[1:]), np.float32)
+    result[: len(rows)] = rows
+    return result

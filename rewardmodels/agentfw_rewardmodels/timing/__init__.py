@@ -1,0 +1,101 @@
+"""Metrics of proactive scheduling: which actions an agent foresees in a dialogue, and whether it is ready in time.
+
+Needs no agentfw and no torch:
+
+    from agentfw_rewardmodels.timing import read_annotations, read_predictions, score
+
+    report = score(read_predictions("predictions.jsonl"), read_annotations("annotations.jsonl"))
+    print(report["ac"], report["pt"])
+
+The metrics are those of the ProActor paper (section 3.2, appendices C, D.3, K.4 and M.2). See
+docs/reference/proactive-metrics.md.
+"""
+
+from agentfw_rewardmodels.timing.actions import STATUSES, Input, Level, Opportunity, Status, TurnOpportunities
+from agentfw_rewardmodels.timing.alignment import AlignmentReport, Margin, early_ready, validate
+from agentfw_rewardmodels.timing.annotations import Annotation
+from agentfw_rewardmodels.timing.catalog import Action, Catalog, Parameter, Workflow
+from agentfw_rewardmodels.timing.dependencies import Dependencies
+from agentfw_rewardmodels.timing.dialogues import Dialogue, Speaker, Trigger, Turn
+from agentfw_rewardmodels.timing.domain import Domain, load_domain
+from agentfw_rewardmodels.timing.jsonl import (
+    annotation_row,
+    read_annotations,
+    read_dialogues,
+    read_predictions,
+    turn_row,
+    write_rows,
+)
+from agentfw_rewardmodels.timing.matching import agreements, same_value
+from agentfw_rewardmodels.timing.metrics import Rewards, TurnScores, rewards, score_turn
+from agentfw_rewardmodels.timing.questions import asked_missing, information_consistency
+from agentfw_rewardmodels.timing.ranking import Figures, Rank, Ranking, difference, rank
+from agentfw_rewardmodels.timing.rating import Rating, mean_rating, rating_question, read_rating
+from agentfw_rewardmodels.timing.reading import Answer, read_answer, read_value
+from agentfw_rewardmodels.timing.rule_annotator import annotate
+from agentfw_rewardmodels.timing.run_agreement import MetricAgreement, RunAgreement, run_agreement
+from agentfw_rewardmodels.timing.scoring import Estimate, ReadyActions, Report, SeedFigure, over_seeds, score, summarise
+from agentfw_rewardmodels.timing.windows import Windows
+
+__all__ = [
+    "STATUSES",
+    "Action",
+    "AlignmentReport",
+    "Annotation",
+    "Answer",
+    "Catalog",
+    "Dependencies",
+    "Dialogue",
+    "Domain",
+    "Estimate",
+    "Figures",
+    "Input",
+    "Level",
+    "Margin",
+    "MetricAgreement",
+    "Opportunity",
+    "Parameter",
+    "Rank",
+    "Ranking",
+    "Rating",
+    "ReadyActions",
+    "Report",
+    "Rewards",
+    "RunAgreement",
+    "SeedFigure",
+    "Speaker",
+    "Status",
+    "Trigger",
+    "Turn",
+    "TurnOpportunities",
+    "TurnScores",
+    "Windows",
+    "Workflow",
+    "agreements",
+    "annotate",
+    "annotation_row",
+    "asked_missing",
+    "difference",
+    "early_ready",
+    "information_consistency",
+    "load_domain",
+    "mean_rating",
+    "over_seeds",
+    "rank",
+    "rating_question",
+    "read_annotations",
+    "read_answer",
+    "read_dialogues",
+    "read_predictions",
+    "read_rating",
+    "read_value",
+    "rewards",
+    "run_agreement",
+    "same_value",
+    "score",
+    "score_turn",
+    "summarise",
+    "turn_row",
+    "validate",
+    "write_rows",
+]

@@ -1,0 +1,224 @@
+"""What holds on which processor: answers that don't depend on their neighbours, and four bits that are one model.
+
+    python tests/benchmarks/processors.py
+    python tests/benchmarks/processors.py --price --json
+
+Processors differ in the kernels that libraries choose on them. Each variant that can be imitated here runs in a process
+of its own:
+
+    as it is            this processor
+    two threads         the same, with two threads
+    without AVX-512     PyTorch and oneDNN are told that there is AVX2 only
+    without AVX2        PyTorch and oneDNN are told that there is neither
+    as Intel for MKL    MKL takes the kernels that it reserves for Intel's processors (needs a C compiler)
+
+For each one: are answers that are generated alone equal to the same answers generated among others, to the last bit;
+and how far are the logprobs of a four-bit policy from those of the learner that trains it.
+
+`--price` times generation with MKL's strict order of adding against MKL left to itself, and four bits as agentfw
+computes them against the kernel that bitsandbytes would take on a processor with AVX-512 BF16. Sides take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
+VARIANTS: dict[str, dict[str, str]] = {
+    "as it is": {},
+    "two threads": {"OMP_NUM_THREADS": "2"},
+    "without AVX-512": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
+    "without AVX2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
+    "as Intel for MKL": {"LD_PRELOAD": "{shim}"},
+}
+SHIM = "int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n"
+SHAPE = {"hidden_size": 64, "intermediate_size": 160}
+TIMED_SHAPE = {"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 4, "num_attention_heads": 8}
+
+
+def can_imitate(variant: str) -> bool:
+    return variant != "as Intel for MKL" or (sys.platform == "linux" and shutil.which("cc") is not None)
+
+
+def imitate(variant: str, folder: Path) -> dict[str, str]:
+    """The environment of a process on this kind of processor."""
+    chosen = dict(VARIANTS[variant])
+    if "LD_PRELOAD" in chosen:
+        source, shim = folder / "shim.c", folder / "shim.so"
+        source.write_text(SHIM)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source], check=True)
+        chosen["LD_PRELOAD"] = str(shim)
+    # Without it the parent's own order of adding would come along.
+    inherited = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
+    return {"OMP_NUM_THREADS": "1", **inherited, "HF_HUB_OFFLINE": "1", **chosen}
+
+
+# -- what a process of its own does ------------------------------------------------------------------------------------
+
+
+def requests(count: int, length: int) -> list[Any]:
+    from agentfw.episode import Message, Task
+    from agentfw.policy import Request, Sampling
+
+    found = []
+    for number in range(count):
+        draw = random.Random(number)
+        said = " ".join(draw.choice(["tea", "coffee", "mint", "round", "guest"]) for _ in range(draw.randint(1, 120)))
+        messages = [Message("system", "Serve what they like. " * (number % 3 * 10 + 1)), Message("user", said)]
+        found.append(Request(messages, sampling=Sampling(1.0, 1.0, length, seed=7), task=Task(number, seed=1)))
+    return found
+
+
+def answers(model: str, batch: int, asked: Sequence[Any], **settings: Any) -> list[Any]:
+    """All at once where there is room for that, else one after the other."""
+    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+
+    policy = TransformersPolicy(TransformersSettings(model=model, device="cpu", batch=batch, **settings))
+
+    async def use() -> list[Any]:
+        try:
+            if batch == 1:
+                return [await policy.generate(one) for one in asked]
+            return await asyncio.gather(*(policy.generate(one) for one in asked))
+        finally:
+            await policy.close()
+
+    return asyncio.run(use())
+
+
+def check(model: str) -> dict[str, Any]:
+    """Neighbours, and four bits with and without a gradient."""
+    asked = requests(24, 12)
+    alone, among = (answers(model, batch, asked) for batch in (1, 64))
+    apart = 0.0
+    for one, other in zip(alone, among, strict=True):
+        if one.token_ids != other.token_ids:
+            apart = float("inf")
+        else:
+            apart = max(apart, *(abs(a - b) for a, b in zip(one.logprobs, other.logprobs, strict=True)))
+    return {"neighbours apart": apart, "four bits apart": four_bits_apart(model)}
+
+
+def four_bits_apart(model: str) -> float:
+    """The largest difference between a policy's logprobs and its learner's, in nf4."""
+    import torch
+
+    from agentfw import Seeds
+    from agentfw_plugins.learners.network import Network
+    from agentfw_plugins.learners.settings import LoraSettings
+    from agentfw_plugins.learners.token_tree import TurnTokens
+
+    (said,) = answers(model, 2, requests(1, 40), precision="nf4")
+    network = Network(LoraSettings(model=model, precision="nf4", device="cpu"), Seeds(7))
+    (packed,) = network.pack([TurnTokens(said.prompt_ids, said.token_ids)])
+    with torch.enable_grad():
+        trained = network.logprobs(packed)[0].tolist()
+    return max(abs(a - b) for a, b in zip(said.logprobs, trained, strict=True))
+
+
+def speed(model: str, precision: str, *, own_kernel: bool) -> float:
+    """Tokens a second."""
+    if not own_kernel:
+        from agentfw_plugins.models import base
+
+        base.use_one_four_bit_kernel = lambda model: None
+    asked = requests(16, 32)
+    answers(model, 16, asked[:2], precision=precision)
+    began = time.perf_counter()
+    made = answers(model, 16, asked, precision=precision)
+    return sum(len(answer.token_ids) for answer in made) / (time.perf_counter() - began)
+
+
+# -- putting it together -----------------------------------------------------------------------------------------------
+
+
+def in_a_process(environment: dict[str, str], *arguments: str) -> Any:
+    command = [sys.executable, __file__, *arguments]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def price(model: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
+    """Ratios of speed within a repetition: the median, the least and the largest."""
+    rows = []
+    sides = {
+        "strict order, this processor": ("as it is", "fp32", {"MKL_CBWR": "OFF"}, "own"),
+        "strict order, as Intel for MKL": ("as Intel for MKL", "fp32", {"MKL_CBWR": "OFF"}, "own"),
+        "four bits, against bitsandbytes' kernel": ("as it is", "nf4", {}, "theirs"),
+    }
+    for title, (variant, precision, change, kernel) in sides.items():
+        if not can_imitate(variant):
+            continue
+        environment, ratios = imitate(variant, folder), []
+        for _ in range(repeats):
+            ours = in_a_process(environment, "--speed", precision, "own", model)
+            theirs = in_a_process(environment | change, "--speed", precision, kernel, model)
+            ratios.append(ours / theirs)
+            print(f"{title}: {ours:.0f} against {theirs:.0f} tokens/s", file=sys.stderr)
+        rows.append({"what": title, "ratio": [min(ratios), statistics.median(ratios), max(ratios)]})
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
+    parser.add_argument("--price", action="store_true", help="also time what the promises cost")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--check", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--speed", nargs=3, default=(), help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.check:
+        print(json.dumps(check(options.check)))
+        return {}
+    if options.speed:
+        precision, kernel, model = options.speed
+        print(json.dumps(speed(model, precision, own_kernel=kernel == "own")))
+        return {}
+    spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", LABORATORY)
+    assert spec is not None
+    assert spec.loader is not None
+    laboratory = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(laboratory)
+    report: dict[str, Any] = {"rows": [], "price": []}
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(sys.stderr):
+        folder = Path(name)
+        model = str(laboratory.make_model(folder / "model", **SHAPE))
+        for variant in options.variants:
+            if can_imitate(variant):
+                found = in_a_process(imitate(variant, folder), "--check", model)
+                report["rows"].append({"processor": variant, **found})
+        if options.price:
+            timed = str(laboratory.make_model(folder / "timed", **TIMED_SHAPE))
+            report["price"] = price(timed, folder, options.repeats)
+    if options.json:
+        print(json.dumps(report, indent=2))
+        return report
+    print(f"{'processor':<20}{'alone and among others':>24}{'four bits apart':>17}")
+    for row in report["rows"]:
+        apart = row["neighbours apart"]
+        print(f"{row['processor']:<20}{f'{apart:.1e} apart' if apart else 'equal':>24}{row['four bits apart']:>17.1e}")
+    for row in report["price"]:
+        print("{0:<42}{2:.2f} [{1:.2f}, {3:.2f}] of the speed".format(row["what"], *row["ratio"]))
+    return report
+
+
+if __name__ == "__main__":
+    main()

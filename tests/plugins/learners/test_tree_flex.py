@@ -1,0 +1,108 @@
+"""Flex attention gets the same tree as the rectangles do, in few shapes, and never falls back without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from agentfw.errors import AgentfwError
+from agentfw_plugins.learners.token_tree import Packed, TurnTokens, pack
+
+torch = pytest.importorskip("torch")
+
+from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
+
+from agentfw_plugins.learners import tree_attention, tree_flex  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compiled by torch, but to no kernels: those for CPUs take a minute, and aren't those for GPUs."""
+    torch._dynamo.reset()
+    monkeypatch.setattr(tree_flex, "_compiled", lambda: torch.compile(flex_attention, dynamic=False, backend="eager"))
+    yield
+    torch._dynamo.reset()
+
+
+def tree_of(prompt: int, answer: int, samples: int = 4) -> Packed:
+    turns = [TurnTokens(range(prompt), (5000 + number, *range(answer))) for number in range(samples)]
+    (packed,) = pack([*turns, TurnTokens(range(prompt // 3 + 1), (9000, 8, 7))], 1 << 20)
+    return packed
+
+
+def drawn(packed: Packed, heads: int, key_heads: int, width: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(packed.ids.size)
+    shapes = [(1, count, packed.ids.size, width) for count in (heads, key_heads, key_heads)]
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+def attended(packed: Packed, heads: int = 2, key_heads: int = 1, width: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
+    """What flex attention gives, and what the rectangles give."""
+    query, key, value = drawn(packed, heads, key_heads, width)
+    mask = tree_flex.tree_mask(packed.subtree_ends, "cpu")
+    found = tree_flex.flex_attend(query, key, value, mask, 0.3)
+    return found, tree_attention.attend(query, key, value, packed.blocks, 0.3)
+
+
+@pytest.mark.parametrize(("heads", "key_heads", "width"), [(2, 2, 16), (4, 2, 32), (3, 1, 12)])
+def test_it_gives_what_the_rectangles_give(heads: int, key_heads: int, width: int) -> None:
+    """Also for heads that are narrower than flex attention has kernels for."""
+    found, expected = attended(tree_of(150, 60), heads, key_heads, width)
+
+    assert found.shape == expected.shape
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@given(st.integers(1, 900), st.integers(1, 400), st.integers(1, 5))
+@hypothesis_settings(max_examples=20)
+def test_a_mask_says_of_each_block_what_its_pairs_say(prompt: int, answer: int, samples: int) -> None:
+    """A kernel skips blocks that aren't listed, and masks nothing in those that are listed as seen whole."""
+    packed = tree_of(prompt, answer, samples)
+    size = tree_flex.bucket(packed.ids.size)
+    ends = numpy.arange(size) + 1
+    ends[: packed.ids.size] = packed.subtree_ends
+    rows = numpy.arange(size)
+    pairs = (rows[None, :] <= rows[:, None]) & (rows[:, None] < ends[None, :])
+    blocks = pairs.reshape(size // 128, 128, size // 128, 128)
+
+    mask = tree_flex.tree_mask(packed.subtree_ends, "cpu")
+
+    whole = torch.zeros(size // 128, size // 128, dtype=torch.bool)
+    for row, (count, keys) in enumerate(zip(mask.full_kv_num_blocks[0, 0], mask.full_kv_indices[0, 0], strict=True)):
+        whole[row, keys[:count].long()] = True
+    assert mask.to_dense()[0, 0].bool().tolist() == blocks.any((1, 3)).tolist()
+    assert whole.tolist() == blocks.all((1, 3)).tolist()
+
+
+def test_trees_of_any_length_are_compiled_for_few_shapes() -> None:
+    """Torch gives up compiling after eight shapes, and then holds all scores."""
+    torch._dynamo.utils.counters.clear()
+
+    for length in range(30, 900, 60):
+        found, expected = attended(tree_of(length, length // 6))
+        assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2  # 1,024 and 2,048
+
+
+def test_too_many_shapes_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_flex, "_RECOMPILATIONS", 1)
+    attended(tree_of(100, 20))
+
+    with pytest.raises(AgentfwError, match="more than 1 shapes") as caught:
+        attended(tree_of(1500, 20))
+
+    assert 'learner.packing="plain"' in caught.value.fix
+
+
+def test_without_compilation_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    tree_flex._compiled.cache_clear()
+
+    with torch._dynamo.config.patch(disable=True), pytest.raises(AgentfwError, match=r"torch\.compile is disabled"):
+        attended(tree_of(100, 20))
