@@ -8,7 +8,7 @@ On one machine the same command makes the same folder. Measure the result on use
 
 It needs the extra `train` and takes two to three hours on two cores. Only the teacher's answers are learned, not what
 it was shown. With `--attention 0.55` the model learns to use only about half of the feedback; `agentfw train calendar`
-starts from such a model (docs/tiny.md has the command).
+starts from such a model (docs/reference/tiny.md has the command).
 """
 
 from __future__ import annotations

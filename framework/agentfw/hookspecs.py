@@ -1,6 +1,6 @@
 # A hookspec has a docstring and no body: what it returns is what plugins return.
 # mypy: disable-error-code="empty-body"
-"""The hooks that a plugin may implement. docs/hooks.md is made from the docstrings here.
+"""The hooks that a plugin may implement. docs/reference/hooks.md is made from the docstrings here.
 
 A hook that registers something returns light descriptions and does no work; a hook that watches a run returns nothing
 and changes nothing. A hook takes as many of the arguments below as it wants, by these names.

@@ -73,6 +73,7 @@ def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.Capt
 
 
 def test_the_graph_finds_more_of_what_fits_than_a_guess_would(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
     benchmark = load("skill_graph_quality")
     size = ["--users", "6", "--seeds", "1", "--embedder", "hash", "--search", "1", "--training", "1"]
     result = benchmark.main([*size, "--json"])
@@ -102,6 +103,7 @@ def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture
 
 
 def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
     result = load("skill_graph_tenants").main(["--tenants", "8", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["recall of own"] == 1.0
@@ -109,6 +111,7 @@ def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.Capture
 
 
 def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
     result = load("skill_graph_million").main(["--skills", "500", "--queries", "5", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["recall"]["p50 ms"] > 0

@@ -278,11 +278,11 @@ def read_spec(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"there is no spec file {path}", fix="pass a TOML file; docs/settings.md shows one") from None
+        raise UsageError(f"there is no spec file {path}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="docs/settings.md shows a spec") from None
+        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
 
 
 def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,9 @@ the same time.
     agentfw run calendar --policy transformers --set policy.model=path/to/model
     agentfw train calendar --policy transformers --optimizer grpo
 
-On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/policies.md says on
-which processors that was tested). On a GPU kernels choose their order of adding by the size of the batch: the last bits
-of a logprob differ, and now and then a draw that falls on a border.
+On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md
+says on which processors that was tested). On a GPU kernels choose their order of adding by the size of the
+batch: the last bits of a logprob differ, and now and then a draw that falls on a border.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Every weight and optional part of the method is a setting, so ablations are sett
 weight 0 isn't computed.
 
 The parpo-psgm paper's values (six coefficients, temperatures, sizes) are not known, so the defaults are ours.
-docs/preference-model.md says how they were found.
+docs/results/preference-model.md says how they were found.
 """
 
 from __future__ import annotations

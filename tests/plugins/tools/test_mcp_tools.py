@@ -23,6 +23,8 @@ from agentfw.tool import Tool
 from agentfw_plugins.tools.mcp import MCPToolbox
 from agentfw_plugins.tools.mcp_settings import MCPSettings
 
+pytest.importorskip("mcp")
+
 SERVERS = Path(__file__).parent / "mcp_servers"
 
 
