@@ -1,9 +1,8 @@
-"""Installed entry points, read straight from the `*.dist-info` folders on `sys.path`.
+"""Reads installed entry points directly from the `*.dist-info` folders on `sys.path`.
 
-The one rule: nothing is imported and nothing raises. `importlib.metadata` costs 60 ms of CPU, more than all the rest
-of `agentfw --help`, so this reads the one file that matters, in the folders that pip and uv write. Left out on
-purpose: zip files and the old `*.egg-info` folders. A file that can't be read or understood is skipped and listed in
-`Scan.problems`.
+Nothing is imported and nothing raises. `importlib.metadata` costs 60 ms of CPU, more than the rest of `agentfw --help`,
+so this module reads only the one file that matters, in the folders that pip and uv write. Zip files and old
+`*.egg-info` folders are not supported on purpose. Unreadable files are skipped and listed in `Scan.problems`.
 
     >>> [found.distribution for found in entry_points("agentfw")]
     ['agentfw', 'agentfw-notes']
@@ -23,7 +22,7 @@ SUFFIX = ".dist-info"
 
 
 class EntryPoint(NamedTuple):
-    """One line of one distribution's entry_points.txt."""
+    """One line of a distribution's entry_points.txt."""
 
     name: str
     value: str
@@ -38,9 +37,9 @@ class EntryPoint(NamedTuple):
         return self.value.partition("[")[0].partition(":")[0].strip()
 
     def load(self) -> object:
-        """Import the module and walk to the object; raises whatever the import raises."""
+        """Import the module and return the object. Raises whatever the import raises."""
         loaded: object = importlib.import_module(self.module)
-        # The part in brackets is an old way to name extras; installers ignore it, and so do we.
+        # The part in brackets is an old syntax for extras. Installers ignore it too.
         for attribute in self.value.partition("[")[0].partition(":")[2].strip().split("."):
             if attribute:
                 loaded = getattr(loaded, attribute)
@@ -57,16 +56,16 @@ class MetadataProblem(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What one walk over the path found."""
+    """The result of one scan of the path."""
 
     entry_points: list[EntryPoint]
     problems: list[MetadataProblem]
     distributions: dict[str, str]
-    """Every installed distribution, with its version; also those without entry points."""
+    """Every installed distribution with its version, including those without entry points."""
 
 
 def normalise(name: str) -> str:
-    """A distribution's name as package indexes compare it: `Agentfw_Notes` and `agentfw-notes` are one."""
+    """A distribution's normalised name: `Agentfw_Notes` and `agentfw-notes` are the same."""
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
 
 
@@ -76,7 +75,7 @@ def entry_points(group: str, path: Sequence[str] | None = None) -> list[EntryPoi
 
 
 def scan(group: str, path: Sequence[str] | None = None) -> Scan:
-    """Walk `path` (`sys.path` where it is None); the first of two equally named distributions wins, as for imports."""
+    """Scan `path` (default: `sys.path`). Of two distributions with the same name the first wins, as for imports."""
     found: list[EntryPoint] = []
     problems: list[MetadataProblem] = []
     distributions: dict[str, str] = {}
@@ -103,20 +102,20 @@ def scan(group: str, path: Sequence[str] | None = None) -> Scan:
 def _dist_infos(folder: str) -> list[str]:
     try:
         names = os.listdir(folder)
-    except OSError:  # not a folder (a zip file), gone, or not ours to read: Python's own import ignores it too
+    except OSError:  # not a folder (a zip file), deleted, or not readable: Python's import skips it too
         return []
-    # pip renames what it is about to delete to "~name"; after an interrupted upgrade such a folder stays.
+    # pip renames folders to "~name" before deleting them. An interrupted upgrade leaves such a folder behind.
     return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("~"))
 
 
 def _read(file: str, group: str) -> dict[str, str]:
-    """The entries of one group; ValueError says what is wrong with the file, in words."""
+    """The entries of one group. Raises ValueError with a readable message if the file is malformed."""
     try:
         with open(file, "rb") as stream:
             content = stream.read()
     except FileNotFoundError:
         return {}
-    if group.encode() not in content:  # nearly every distribution: not worth decoding and splitting
+    if group.encode() not in content:  # true for most distributions, so it saves decoding and splitting
         return {}
     try:
         lines = content.decode("utf-8").splitlines()
@@ -134,13 +133,13 @@ def _read(file: str, group: str) -> dict[str, str]:
             section = line[1:-1].strip()
             continue
         if section is None:
-            raise ValueError(f"entry_points.txt line {number}: {line!r} stands before any [group]")
+            raise ValueError(f"entry_points.txt line {number}: {line!r} comes before any [group]")
         if section != group:
             continue
         name, _, value = (part.strip() for part in line.partition("="))
         if not name or not value:
             raise ValueError(f"entry_points.txt line {number}: {line!r} isn't of the form name = package.module")
         if name in pairs:
-            raise ValueError(f"entry_points.txt line {number}: the name {name!r} is there twice")
+            raise ValueError(f"entry_points.txt line {number}: the name {name!r} is defined twice")
         pairs[name] = value
     return pairs

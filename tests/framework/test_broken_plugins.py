@@ -65,7 +65,7 @@ CASES = {
         "@hookimpl\ndef agentfw_memorys(): return []", "active", 'did its authors mean "agentfw_memories"?'
     ),
     "marked function that is no hook": Case(
-        "@hookimpl\ndef memories(): return []", "active", '"memories", which is no hook'
+        "@hookimpl\ndef memories(): return []", "active", '"memories", which is not a hook'
     ),
     "hook without a mark": Case("def agentfw_tools(): return []", "active", '"agentfw_tools" without @hookimpl'),
     "misspelt hook without a mark": Case(
@@ -250,7 +250,7 @@ def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: p
     host = Host.load(HostOptions(slow_import_seconds=0.05))
 
     told = capsys.readouterr().err.splitlines()
-    assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; leave it out with --no-plugin slow"]
+    assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; disable it with --no-plugin slow"]
     slow = host.plugins[0]
     assert 0.4 <= slow.seconds <= time.perf_counter() - started
     assert slow.state == "active"

@@ -73,7 +73,7 @@ def test_what_pip_was_about_to_delete_is_not_installed(tmp_path: Path) -> None:
         ("[agentfw]\nnotes =\n", "line 2"),
         ("[agentfw\nnotes = notes\n", "line 1: the bracket of '[agentfw' isn't closed"),
         ("notes = agentfw_notes\n[agentfw]\n", "line 1"),
-        ("[agentfw]\nnotes = one\nnotes = two\n", "'notes' is there twice"),
+        ("[agentfw]\nnotes = one\nnotes = two\n", "'notes' is defined twice"),
         (b"[agentfw]\nnotes = \xff\xfe\n", "isn't UTF-8"),
     ],
 )

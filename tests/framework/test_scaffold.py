@@ -117,7 +117,7 @@ def test_a_name_that_can_not_be_used_is_refused(name: str, why: str, tmp_path: P
 def test_the_name_of_a_component_that_is_there_is_refused(tmp_path: Path) -> None:
     host = fresh_host(builtins=True)
 
-    with pytest.raises(UsageError, match='agentfw offers the environment "inbox" already'):
+    with pytest.raises(UsageError, match='agentfw already offers the environment "inbox"'):
         scaffold("agentfw-inbox", "environment", tmp_path, host=host)
 
     assert list(tmp_path.iterdir()) == []

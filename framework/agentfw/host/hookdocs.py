@@ -1,6 +1,6 @@
-"""The hook reference, made from the docstrings of the hookspecs.
+"""Generates the hook reference from the docstrings of the hookspecs.
 
-The one rule: docs/hooks.md is never written by hand; a test compares it with `render()`.
+Don't edit docs/hooks.md by hand. A test compares it with `render()`.
 
     python -m agentfw.host.hookdocs > docs/hooks.md
 """
@@ -23,14 +23,14 @@ HEAD = """\
 
 Made from `framework/agentfw/hookspecs.py` by `python -m agentfw.host.hookdocs > docs/hooks.md`; don't edit it by hand.
 
-A plugin implements a hook by a function of the same name, marked with `@hookimpl` (`from agentfw import hookimpl`).
-It takes as many of the arguments as it wants, by the names given here. An unknown hook name, an unknown argument, a
-wrapper or a coroutine is reported together with the plugin's distribution.
+To implement a hook, write a function of the same name and mark it with `@hookimpl` (`from agentfw import hookimpl`).
+It takes as many of the arguments as it wants, by the names given here. agentfw reports unknown hook names, unknown
+arguments, wrappers and coroutines together with the plugin's distribution.
 """
 
 
 class HookDoc(NamedTuple):
-    """One hook, as its docstring describes it."""
+    """One hook, as described by its docstring."""
 
     name: str
     signature: str
@@ -40,7 +40,7 @@ class HookDoc(NamedTuple):
 
 
 def hook_docs() -> list[HookDoc]:
-    """All hooks, in the order in which hookspecs.py has them."""
+    """All hooks, in the order of hookspecs.py."""
     names = (*hookspecs.REGISTRATION_HOOKS, hookspecs.SPECS_HOOK, *hookspecs.LIFECYCLE_HOOKS)
     return [_read(getattr(hookspecs, name)) for name in names]
 
@@ -48,7 +48,7 @@ def hook_docs() -> list[HookDoc]:
 def render() -> str:
     """The whole page as markdown."""
     hooks = hook_docs()
-    lines = [HEAD, "| hook | what for | since |", "| --- | --- | --- |"]
+    lines = [HEAD, "| hook | purpose | since |", "| --- | --- | --- |"]
     lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} | {hook.facts['Since']} |" for hook in hooks]
     for hook in hooks:
         lines += ["", f"## {hook.name}", "", hook.summary, "", "```python", hook.signature, "```", ""]
