@@ -5,6 +5,7 @@ turns share their prefix, in the record and for whatever learns from it.
 
 New observations become one user message, together with what the memories recalled. Answers to the policy's own calls
 are tool messages. An interrupted answer stays in the conversation up to where it was interrupted.
+"""
 
 from __future__ import annotations
 
