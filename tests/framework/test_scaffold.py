@@ -133,7 +133,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     (tmp_path / NAME / "mine.txt").write_text("mine", "utf-8")
 
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         scaffold(NAME, "tool", tmp_path, host=NOBODY)
 
     assert [path.name for path in (tmp_path / NAME).iterdir()] == ["mine.txt"]
