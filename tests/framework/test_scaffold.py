@@ -102,8 +102,8 @@ def test_the_readme_says_how_to_install_check_and_use_it(kind: str, tmp_path: Pa
         ("agentfw-", "can't be the name"),
         ("json", "has a module called json"),
         ("agentfw-plugins", "has a module called agentfw_plugins"),
-        ("PyTest", "is installed already"),
-        ("agentfw", "is installed already"),
+        ("PyTest", "is already installed"),
+        ("agentfw", "is already installed"),
     ],
 )
 def test_a_name_that_can_not_be_used_is_refused(name: str, why: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The tables of docs/settings.md, made from the fields of `RunSpec`.
+"""Generates the tables of docs/settings.md from the fields of `RunSpec`.
 
-The text between the two markers of docs/settings.md is never written by hand; a test compares it with `tables()`.
+Don't edit the text between the two markers of docs/settings.md by hand. A test compares it with `tables()`.
 
     python -m agentfw.runs.specdocs docs/settings.md
 """
@@ -59,7 +59,7 @@ def tables() -> str:
 
 
 def insert(page: str) -> str:
-    """The page with the tables between its markers."""
+    """The page with new tables between its markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -76,7 +76,7 @@ def _table(fields: Mapping[str, FieldInfo]) -> str:
 
 
 def _kind(annotation: object) -> str:
-    """The type of a value, in words."""
+    """The type of a value, as text."""
     if get_origin(annotation) is tuple:
         return f"a list; each is {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
