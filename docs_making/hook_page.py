@@ -23,7 +23,7 @@ a hook wrapper and a coroutine are reported together with the plugin's distribut
 
 
 class HookDoc(NamedTuple):
-    """One hook, as its docstring describes it."""
+    """One hook, as described by its docstring."""
 
     name: str
     signature: str

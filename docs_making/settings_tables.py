@@ -52,7 +52,7 @@ def tables() -> str:
 
 
 def insert(page: str) -> str:
-    """The page with the tables between its markers."""
+    """The page with new tables between its markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -69,7 +69,7 @@ def _table(fields: Mapping[str, FieldInfo]) -> str:
 
 
 def _kind(annotation: object) -> str:
-    """The type of a value, in words."""
+    """The type of a value, as text."""
     if get_origin(annotation) is tuple:
         return f"a list; each is {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:

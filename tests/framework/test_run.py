@@ -198,7 +198,7 @@ def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
     [
         ("text", 'the environment "guessing" gave \'fine\' as "best" of episode 0000'),
         ("infinite", 'gave inf as "best"'),
-        ("set", "can't be written down: Object of type set is not JSON serializable"),
+        ("set", "can't be stored: Object of type set is not JSON serializable"),
         ("raise", "episode 0000.-0 of guessing . hashing failed: ValueError: the world is out of joint"),
         ("exit", "failed: SystemExit: 0"),
     ],
@@ -238,7 +238,7 @@ def test_a_tracker_that_fails_is_noted_once_and_stops_nothing(laboratory: Any, t
     assert len(run.folder.metrics()) == 6
     assert [note for note in run.host.notes if "Leaky" in note] == [
         "tracker Leaky raised ConnectionError: the tracking server is gone in log and is not called again; "
-        "the run folder has every figure"
+        "the run folder has all metrics"
     ]
 
 

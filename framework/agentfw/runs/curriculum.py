@@ -1,6 +1,7 @@
-"""Which tasks each update of a training learns from.
+"""Chooses the tasks of each update of a training.
 
-It follows from the seed and the number of the update alone, so a resumed training needs no position in the data.
+The choice depends only on the seed and the number of the update, so a resumed training doesn't need to store a position
+in the data.
 
     curriculum = Curriculum(tasks, size=8, seeds=Seeds(7), updates=20)
     curriculum.of(3)
@@ -24,25 +25,25 @@ def in_groups(tasks: Sequence[Task], samples: int, *, first: int = 0) -> list[Ta
 
 
 class Curriculum:
-    """Passes over the tasks, each in a random order of its own. A remainder that fills no update is left out."""
+    """Passes over the tasks, each in its own random order. Tasks that don't fill an update are skipped in that pass."""
 
     def __init__(self, tasks: Sequence[Task], size: int, seeds: Seeds, *, updates: int) -> None:
         if len(tasks) < size:
             raise UsageError(
-                f"an update is to learn from {size} tasks, and the split has {len(tasks)}",
-                fix=f"--set tasks={len(tasks)}, or more samples of each",
+                f"an update needs {size} tasks, but the split has {len(tasks)}",
+                fix=f"--set tasks={len(tasks)}, or increase samples",
             )
         self.tasks, self.size, self.seeds, self.updates = tasks, size, seeds, updates
 
     def of(self, update: int) -> list[Task]:
-        """The tasks of an update, from 1."""
+        """The tasks of an update. Updates count from 1."""
         place = (update - 1) % self._updates_of_a_pass
         order = list(self.tasks)
         self.seeds.random("pass", self.pass_of(update)).shuffle(order)
         return sorted(order[place * self.size : (place + 1) * self.size], key=lambda task: task.index)
 
     def pass_of(self, update: int) -> int:
-        """Which pass over the tasks an update belongs to, from 0."""
+        """The pass over the tasks that an update belongs to. Passes count from 0."""
         return (update - 1) // self._updates_of_a_pass
 
     def further(self, update: int, start: int, count: int, samples: int) -> list[Task]:

@@ -1,8 +1,8 @@
-"""The loop of every run: play a plan; where there is an optimizer, learn from it; repeat.
+"""The main loop of runs: play a plan, learn from it if there is an optimizer, repeat.
 
-A run without an optimizer plays its tasks once. A training plays an evaluation, learns from the rollouts of an update,
-and so on until the last evaluation. Each step can be done again: episodes that are on disk are not played a second
-time, and an update has not happened before the state file says so.
+A run without an optimizer plays its tasks once. A training plays an evaluation, then alternates between updates and
+evaluations until the last evaluation. Each step can be repeated: episodes that are on disk are not played again, and an
+update is not complete until the state file says so.
 
     loop = Loop(folder, assembly, observer)
     await loop.run()
@@ -50,7 +50,7 @@ class Loop:
         self.state = State.read(folder.path)
         self.seeds = Seeds(self.spec.seed).child("policy")
         self.seconds: dict[str, float] = {}
-        """What each phase took since the last update counted."""
+        """Duration of each phase since the last completed update."""
 
     async def run(self) -> None:
         """Do everything that is missing."""
@@ -63,7 +63,7 @@ class Loop:
             await self._evaluate()
 
     async def _begin(self, learning: Learning) -> None:
-        """Take up what an earlier execution of a training left."""
+        """Restore the state of an earlier execution of a training."""
         learning.begin(self.folder.path / "learner", self.state)
         start = await learning.start(self._home(0))
         if not self.state.update:
@@ -83,7 +83,7 @@ class Loop:
     # -- one update ----------------------------------------------------------------------------------------------------
 
     async def _update(self, learning: Learning) -> None:
-        """Play, learn, publish; it counts when the state is on disk."""
+        """Play, learn, publish. The update is complete when the state is on disk."""
         number = self.state.update + 1
         with self._phase("play", number):
             groups, rollouts, speed = await self._rollouts(number, learning)
@@ -112,7 +112,7 @@ class Loop:
         self._count(number, update, line, learning)
 
     def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
-        """From here on the update has happened."""
+        """Record the update. From here on, it is complete."""
         where = {"version": self.state.version, "adapter": self.state.adapter}
         if update is not None:
             sync(self._home(number))
@@ -130,7 +130,7 @@ class Loop:
             return updates.append(line)
 
     def _forget(self) -> None:
-        """Remove the versions that are too old to be kept."""
+        """Remove old versions that need not be kept."""
         versions = sorted(path for path in (self.folder.path / "learner").iterdir() if path.name.isdigit())
         # Also when taken up again: this may be where the last execution ended.
         # What training started from is needed whenever it is resumed.
@@ -140,11 +140,11 @@ class Loop:
     async def _rollouts(
         self, number: int, learning: Learning
     ) -> tuple[list[list[Scored]], dict[str, float], dict[str, float]]:
-        """The scored groups of an update, their figures, and how fast they were played."""
+        """The scored groups of an update, their metrics, and how fast they were played."""
         spec, tasks = self.spec, curriculum(self.assembly)
         plan = Plan(
-            # Tasks that come up again in a later pass get further samples: no two episodes have one id, so that
-            # memories can tell them apart.
+            # Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can
+            # tell the episodes apart.
             tasks=in_groups(tasks.of(number), spec.samples, first=tasks.pass_of(number) * spec.samples),
             policy=learning.teacher or self.assembly.policy,
             player=spec.teacher or spec.policy,
@@ -170,7 +170,7 @@ class Loop:
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
     async def _evaluate(self) -> None:
-        """Play the tasks that the figures come from, if that is due and not done yet."""
+        """Play the evaluation if it is due and not complete yet."""
         number, spec, updates = self.state.update, self.spec, self.spec.planned_updates
         if number % spec.evaluation.every and number != updates:
             return
@@ -179,7 +179,7 @@ class Loop:
             policy=self.assembly.policy,
             player=spec.policy,
             sampling=spec.evaluation.sampling or spec.sampling,
-            # The same draws each time, and the weights of the end: evaluations differ by the policy alone.
+            # Same random seed each time, and final weights of rewards: evaluations differ only in the policy.
             seeds=self.seeds.child("evaluation") if updates else self.seeds,
             progress=Progress(update=updates, updates=updates),
             learns=spec.memories_learn and not updates,
@@ -213,7 +213,7 @@ class Loop:
         return update.adapter.resolve().relative_to(self.folder.path.resolve()).as_posix()
 
     def _home(self, number: int) -> Path:
-        """Where an update's version goes."""
+        """Folder of an update's version."""
         return self.folder.path / "learner" / f"{number:05d}"
 
     @contextmanager
