@@ -27,12 +27,14 @@ __all__ = ["Sampled", "draw", "request_seed"]
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What was drawn, what the model thinks of it, and which version it was."""
+    """The tokens that were drawn, their logprobs, and the version that drew them."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     finish: str
     version: str
+    cached: int | None = None
+    """Tokens of the prompt that came from a cache; None where that isn't known."""
 
 
 def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:

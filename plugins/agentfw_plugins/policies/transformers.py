@@ -21,6 +21,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agentfw import Settings
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Policy, Request
 
@@ -93,6 +94,8 @@ class TransformersPolicy(Policy):
             pieces=pieces,
             version=sampled.version,
             finish=sampled.finish,
+            # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
+            usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
         )
 
     async def publish(self, adapter: Path, version: str) -> None:

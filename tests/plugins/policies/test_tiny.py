@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from agentfw import Engagement, EventDriven, PolicyAgent, Task
-from agentfw.episode import Episode, Message
+from agentfw.episode import Episode, Message, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.statistics import bootstrap
@@ -104,6 +104,7 @@ def test_what_it_says_of_its_tokens_is_what_it_thinks_of_them(asked: Sequence[Re
     assert using(ask) == pytest.approx(one.logprobs, abs=1e-4)
     assert "".join(one.pieces) == one.text
     assert len(one.pieces) == len(one.token_ids) == len(one.logprobs)
+    assert one.usage == Usage(prompt=len(one.prompt_ids), cached=0, sampled=len(one.token_ids))
 
 
 def test_a_seed_draws_the_same_again_and_another_seed_something_else(asked: Sequence[Request]) -> None:

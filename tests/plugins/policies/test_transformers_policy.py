@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agentfw.environment import Action
-from agentfw.episode import Message, Task
+from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 
@@ -77,6 +77,7 @@ def test_logprobs_are_those_of_the_model_as_transformers_computes_them(small_mod
         logits = load_base(small_model, "fp32", "cpu")(torch.tensor([ids])).logits[0]
     expected = logits.log_softmax(-1)[range(len(answer.prompt_ids) - 1, len(ids) - 1), list(answer.token_ids)]
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert answer.usage == Usage(prompt=len(answer.prompt_ids), sampled=len(answer.token_ids))
 
 
 def test_the_policy_says_of_its_answer_what_it_said_when_it_gave_it(small_model: Path) -> None:
