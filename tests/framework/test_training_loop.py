@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import shutil
@@ -244,6 +245,66 @@ def test_memories_bring_what_they_have_and_learn_nothing(laboratory: Any, tmp_pa
     assert not any("the chain ends in" in content and "nothing" not in content for content in messages)
 
 
+def chain_ends(records: Any) -> set[str]:
+    """What the episodes were told of the memory `scratch`."""
+    return {
+        line
+        for episode in records.episodes()
+        for message in episode.messages
+        for line in message.content.splitlines()
+        if "chain" in line
+    }
+
+
+def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluations(
+    laboratory: Any, tmp_path: Path
+) -> None:
+    folder = laboratory.train(tmp_path, memories=["scratch"], memories_learn=True, concurrency=2).folder
+
+    first, middle, last = (chain_ends(folder.evaluation(number)) for number in (0, 2, 4))
+    learned = [chain_ends(folder.rollouts(number)) for number in (1, 2, 3, 4)]
+    assert first == {"- the chain ends in nothing"}
+    assert (len(middle), len(last)) == (1, 1), "it is as it was before the evaluation, to the end of it"
+    assert len({*first, *middle, *last}) == 3
+    assert [len(each) for each in learned] == [3, 3, 3, 3], "after each group"
+    assert middle <= learned[2], "the third update begins with what the evaluation saw"
+
+
+@pytest.mark.parametrize("stop", [("play", 3), ("learn", 3), ("evaluate", 2)])
+def test_a_memory_in_the_process_gets_everything_back_after_an_interruption(
+    stop: tuple[str, int], laboratory: Any, tmp_path: Path
+) -> None:
+    class Stop(Observer):
+        def phase(self, name: str, update: int) -> None:
+            if (name, update) == stop:
+                raise OSError("the machine is tired")
+
+    values = {"memories": ["scratch"], "memories_learn": True, "concurrency": 2}
+    expected = laboratory.left(laboratory.train(tmp_path / "whole", **values).folder)
+    training = laboratory.create(tmp_path / "broken", **values)
+    with pytest.raises(OSError, match="tired"):
+        asyncio.run(training.execute(Stop()))
+
+    laboratory.resume(training.folder)
+
+    assert laboratory.left(training.folder) == expected
+
+
+def test_no_two_episodes_that_are_learned_from_have_one_id(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memories tell episodes apart by it."""
+    bandit = importlib.import_module("agentfw_laboratory.bandit").Bandit
+    before = bandit.tasks
+    monkeypatch.setattr(bandit, "tasks", lambda self, count, seed, split: before(self, min(count, 4), seed, split))
+
+    folder = laboratory.train(tmp_path, samples=2).folder
+
+    names = [record["episode"] for number in (1, 2, 3, 4) for record in folder.rollouts(number).metrics()]
+    assert len({name.partition("-")[0] for name in names}) == 4, "four tasks, again and again"
+    assert len(set(names)) == len(names) == 4 * 3 * 2
+
+
 def test_only_the_newest_versions_are_kept(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.train(tmp_path, keep=3).folder
 
@@ -284,7 +345,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
         "call",
         lambda hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
     )
-    importlib.import_module("asyncio").run(training.execute(Watching()))
+    asyncio.run(training.execute(Watching()))
 
     first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
     second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]

@@ -21,6 +21,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agentfw import Settings
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Policy, Request
 
@@ -96,6 +97,8 @@ class TransformersPolicy(Policy):
             finish=sampled.finish,
             temperature=job.temperature,
             top_p=job.top_p,
+            # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
+            usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
         )
 
     async def publish(self, adapter: Path, version: str) -> None:
