@@ -1,6 +1,6 @@
 """agentfw: agents that learn their user, built from plugins on an explicit timeline.
 
-The one rule: a name is imported when it is first used, so that `from agentfw import Component, hookimpl`, the first
+A name is imported when it is first used, so that `from agentfw import Component, hookimpl`, the first
 line of every plugin, loads neither pydantic nor numpy.
 
     from agentfw import Component, hookimpl

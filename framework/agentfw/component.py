@@ -1,7 +1,7 @@
-"""A light description of something a plugin offers; the thing itself is imported only when it is selected.
+"""Light descriptions of components; a component itself is imported only when it is selected.
 
-The one rule: a registration hook returns these and never a live object, so that listing fifty plugins imports none of
-their heavy code. `factory` and `settings` are therefore written as "package.module:Name".
+Registration hooks return these and never live objects, so that listing fifty plugins imports none of their heavy code.
+`factory` and `settings` are therefore written as "package.module:Name".
 
     from agentfw import Component, hookimpl
 

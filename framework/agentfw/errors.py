@@ -1,6 +1,6 @@
-"""Every error that agentfw raises on purpose, in one tree.
+"""The errors of agentfw, in one tree.
 
-The one rule: an error says what failed and, in `fix`, what to do about it. The command line prints both lines and
+An error says what failed and, in `fix`, what to do about it. The command line prints both lines and
 exits with `exit_code`; a traceback appears only with `--debug`. What a *model* does wrong is never an exception: it
 is data.
 

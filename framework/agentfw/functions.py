@@ -1,7 +1,7 @@
-"""Typed Python functions as things a model can call: a JSON schema from the signature, and checked arguments.
+"""Makes typed Python functions callable for models: a JSON schema from the signature, and checked arguments.
 
-The one rule: what a model gives is never trusted and never crashes anything. Arguments that don't fit are refused in
-words that the model can act on.
+The arguments of a model are never trusted and never crash anything. Those that don't fit are refused in words that the
+model can act on.
 
     >>> def book(room: str, people: int = 2) -> str:
     ...     '''Book a room.

@@ -1,6 +1,6 @@
-"""How what happens in a world reaches its agent: four interfaces, one agent, one environment.
+"""Interfaces: when an agent is shown what happens in its world.
 
-The one rule: an interface decides *when* an agent is shown what became known, never what. The same agent and the same
+An interface decides *when* an agent is shown what became known, never what. The same agent and the same
 environment run unchanged under each, and what differs in the outcome is what the interface costs.
 
     EventDriven()     at once, also while the agent is busy; it may break off what it is doing

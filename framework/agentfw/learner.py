@@ -1,6 +1,6 @@
-"""What a learner is: episodes with advantages in, a new version of the policy out.
+"""The learner interface: episodes with advantages in, a new version of the policy out.
 
-The one rule: an update is all or nothing. It writes its adapter under a new name and gives that name back; whatever was
+An update is all or nothing. It writes its adapter under a new name and gives that name back; whatever was
 there before is untouched, so a killed update can simply be done again.
 
     class Counter(Learner):

@@ -1,9 +1,8 @@
-"""What a memory is to an agent: it recalls before acting and learns after episodes.
+"""The memory interface: a memory recalls before its agent acts, and learns after episodes.
 
-The one rule: learning is idempotent by episode. A run that was killed and resumed may hand the same episode over
-twice, and the memory must be the same as if it had come once. Two runs number their episodes alike: a memory that
-outlives a run keeps them by the run's name as well, or by environment, user and seed where the same task is the same
-experience.
+Learning is idempotent by episode. A run that was killed and resumed may pass the same episode twice, and the memory
+must be the same as if it had come once. Two runs number their episodes alike: a memory that outlives a run keeps them
+by the run's name as well, or by environment, user and seed where the same task is the same experience.
 
     class Notebook(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:

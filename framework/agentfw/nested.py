@@ -1,6 +1,6 @@
-"""An engagement as a module of an agent: the same interface again, one level down.
+"""Nests an engagement in another one, as a module of the outer agent's world.
 
-The one rule: to the outer agent the module is part of its world: commands to it are interventions, what it reports are
+To the outer agent the module is part of its world: commands to it are interventions, what it reports are
 observations. To the inner agent the commands are observations, and `report` is an intervention.
 
     patrol = Nested(Grid(), navigator, StepLoop())              # the navigator's own world, on the same clock

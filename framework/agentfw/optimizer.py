@@ -1,8 +1,7 @@
-"""What an optimizer is: scores in, advantages out, and the name of a loss.
+"""The optimizer interface: scores in, advantages out, and the name of a loss.
 
-The one rule: an optimizer is arithmetic on scores. It sees no tokens and no weights, and what it remembers between
-batches (PARPO's user anchors) it can write down and take back, so that a resumed training goes on as if it had never
-stopped.
+An optimizer is arithmetic on scores. It sees no tokens and no weights, and its state between batches (PARPO's user
+anchors) can be saved and restored, so that a resumed training continues as if it had never stopped.
 
     class Centred(Optimizer):
         def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:

@@ -1,6 +1,6 @@
-"""Everything that the command prints goes through one object.
+"""Prints the output of commands.
 
-The one rule: data goes to stdout, everything else to stderr; `--json` turns the data into one JSON value and nothing
+Data goes to stdout, everything else to stderr; `--json` turns the data into one JSON value and nothing
 else comes to stdout. No colour where nobody sees it: in a pipe, or with NO_COLOR.
 
     out = Out(json=as_json)

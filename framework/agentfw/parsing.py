@@ -1,7 +1,7 @@
-"""Reading calls out of what a model wrote.
+"""Parses calls out of the text that a model wrote.
 
-The one rule: no text whatsoever raises here. What can be understood becomes calls; what looks like a call and can't be
-understood becomes a failure in words, for the record and for a format reward.
+No text raises an error. What can be understood becomes a call; what looks like a call and can't be understood becomes a
+failure in words, for the record and for a format reward.
 
 Understood are the shapes that models are trained to write: a JSON object or list with `name` and `arguments` (or
 `parameters`), bare, in a code fence, or in <tool_call> tags, anywhere in the text; the same as an OpenAI server would

@@ -1,6 +1,6 @@
 """The agent made of a policy, tools and memories.
 
-The one rule: the conversation that the policy reads is made here and nowhere else, message by message, and each
+The conversation that the policy reads is made here and nowhere else, message by message, and each
 message is made once; so turns share their beginnings, in the record and in whatever learns from it.
 
 What became known since the last turn is one user message (with what the memories recalled); the answers to the

@@ -1,6 +1,6 @@
-"""Scores, what a reward model says, and how several of them become one reward.
+"""Scores of reward models, and how several of them become one reward.
 
-The one rule: a component says what it sees and nothing of weights. Weights belong to the run: each component has a
+A component gives its score and knows nothing of weights. Weights belong to the run: each component has a
 schedule, and a schedule depends on the round (pearl's curriculum), or on how far training has come (proactor's
 stages).
 

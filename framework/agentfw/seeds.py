@@ -1,6 +1,6 @@
 """Named, seeded generators: one seed, one result, whatever else runs beside it.
 
-The one rule: every random choice asks for its generator by name, so that drawing more in one place changes nothing in
+Every random choice asks for its generator by name, so that drawing more in one place changes nothing in
 another, and episode 7 is the same whether it runs alone, first, or beside a hundred others.
 
     >>> seeds = Seeds(7).child("episode", 3)

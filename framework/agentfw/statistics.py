@@ -1,11 +1,11 @@
-"""How sure a figure is: bootstrap intervals for means and ratios, and paired differences with a p-value.
+"""Bootstrap intervals for means and ratios, and paired differences with a p-value.
 
-The one rule: a figure never travels alone. What the report prints is an `Interval`, which knows how many values it
-stands on and how many were missing. NaN means "not measured": it is left out and counted. Infinity means a bug and is
-refused. One value says nothing about spread: its bounds are NaN.
+Reports print an `Interval`, never a bare mean: it knows how many values it is made of and how many were missing. NaN
+means "not measured": it is left out and counted. Infinity means a bug and is refused. One value says nothing about
+spread: its bounds are NaN.
 
-Intervals are percentile bootstraps, widened for few values as Hesterberg (2015) advises: the plain percentile
-interval of ten values covers about 90 % where 95 % is promised. One seed, one result.
+Intervals are percentile bootstraps, widened for few values as Hesterberg (2015) advises: the plain percentile interval
+of ten values covers about 90 % where 95 % is promised. One seed, one result.
 
     >>> error = bootstrap([0.41, 0.39, 0.44, 0.40, 0.43, 0.38])
     >>> str(error), error.compact(), error.count

@@ -1,6 +1,6 @@
-"""One clock for an agent and its world: calls scheduled at times, and work that takes time.
+"""The clock that an agent and its world share: scheduled calls, and work that takes time.
 
-The one rule: time never runs back. Times are integers (ticks) or floats (seconds, minutes, whatever the world means);
+Time never runs back. Times are integers (ticks) or floats (seconds, minutes, whatever the world means);
 the same code runs both, and a stretch in which nothing happens costs nothing, because the clock jumps to the next call.
 
     >>> line = Timeline()

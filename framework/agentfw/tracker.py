@@ -1,6 +1,6 @@
-"""What a tracker is: where a run's figures go besides its own folder.
+"""The tracker interface: metrics of a run are also logged to trackers.
 
-The one rule: a tracker watches. Losing it loses no figure, because the run folder has them all.
+A tracker watches. Losing it loses no figure, because the run folder has them all.
 
     class Printer(Tracker):
         def log(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -1,6 +1,6 @@
 """The hook reference, made from the docstrings of the hookspecs.
 
-The one rule: docs/hooks.md is never written by hand; a test compares it with `render()`.
+Docs/hooks.md is never written by hand; a test compares it with `render()`.
 
     python -m agentfw.host.hookdocs > docs/hooks.md
 """

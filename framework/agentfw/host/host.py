@@ -1,7 +1,7 @@
 """The plugin host: finds what is installed, and hands out components by kind and name.
 
-The one rule: a broken plugin costs a line on stderr until somebody selects it; then it is an error with the command
-that mends it. Loading imports the plugins' light modules only; a component's own code is imported by `create`.
+A broken plugin costs a line on stderr until somebody selects it; then it is an error with the command
+to fix it. Loading imports the plugins' light modules only; a component's own code is imported by `create`.
 
     host = Host.load(HostOptions.from_environment(blocked=["noisy"]))
     for line in host.notes:

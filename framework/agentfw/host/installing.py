@@ -1,6 +1,6 @@
-"""Installing plugins beside agentfw: into the very environment that it runs in, whatever made that.
+"""Installs plugins into the environment that agentfw runs in.
 
-The one rule: the command that is run is shown first, and where it can't do lasting good, the one that can is told.
+The command is shown before it is run. Where its effect would be lost later, a warning names the command to use instead.
 
     warning = tool_environment_warning(["agentfw-tea"])
     exit_code = install(["agentfw-tea"], echo=print)

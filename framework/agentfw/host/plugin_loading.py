@@ -1,7 +1,7 @@
-"""The loop that imports plugins, each behind a guard.
+"""Imports plugins, each behind a guard.
 
-The one rule: what is left out is never imported, and what fails is remembered with its distribution while the others
-go on. pluggy's own loading stops at the first broken plugin, so this loop takes its place.
+Plugins that are left out are never imported, and one that fails is kept with its error while the others are loaded.
+pluggy's own loading stops at the first broken plugin, so this loop takes its place.
 
     manager = new_manager()
     records = load_plugins(entry_points("agentfw"), manager, Selection())

@@ -1,7 +1,6 @@
-"""What the host knows of one plugin: typed, and kept whether or not the plugin works.
+"""The record of one plugin: kept whether or not the plugin works.
 
-The one rule: a problem is a value with a text and a fix, so that one plugin's failure is a line in a list and never
-the end of the others.
+A problem is a value with a text and a fix, so that the failure of one plugin never affects the others.
 
     for record in host.plugins:
         print(record.name, record.distribution, record.state, record.error, record.fix)

@@ -1,6 +1,6 @@
-"""agentfw.toml: what a project pins for everybody who works in its folder.
+"""Reads agentfw.toml: the settings that everybody shares who works in a folder.
 
-The one rule: a mistake in the file is an error before anything is loaded, with the place and the nearest right key;
+A mistake in the file is an error before anything is loaded, with the place and the nearest right key;
 paths are relative to the file, not to where the command runs.
 
     # agentfw.toml

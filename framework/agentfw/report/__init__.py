@@ -1,6 +1,6 @@
-"""Pictures and pages of what a run found: charts as SVG and PNG, one self-contained HTML file, bars for a terminal.
+"""Charts and pages for the results of runs: charts as SVG and PNG, one self-contained HTML file, bars for a terminal.
 
-The one rule: importing it costs nothing. Pillow is imported when a PNG is written, and by nothing else here.
+Importing it costs nothing. Pillow is imported when a PNG is written, and by nothing else here.
 
     >>> page = Page("calendar, 104 rounds")
     >>> page.figure(line_chart([Series("error", [0.42, 0.31, 0.22])], title="Error by round"))

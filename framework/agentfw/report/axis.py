@@ -1,6 +1,6 @@
-"""Round numbers for axes, numbers as text, and how wide a text is: what every chart needs before it draws.
+"""Axes of charts: round numbers, numbers as text, and the width of a text.
 
-The one rule: nothing here fails for a number, however large, tiny or equal to its neighbour; not-a-number has no
+Nothing here fails for a number, however large, tiny or equal to its neighbour; not-a-number has no
 place on an axis and is the caller's gap.
 
     >>> axis = nice_axis(0.03, 0.42, target=5)

@@ -1,6 +1,6 @@
 """Horizontal bars with intervals, for `compare`.
 
-The one rule: a bar begins at zero. Its length is the value; a broken axis would make small differences look large.
+A bar begins at zero. Its length is the value; a broken axis would make small differences look large.
 
     >>> bars = [Bar("tiny + strategyhub", 0.21, 0.19, 0.23), Bar("random", 0.52, quiet=True)]
     >>> bar_chart(bars, title="Error over the last 25 rounds").to_svg().startswith("<svg")

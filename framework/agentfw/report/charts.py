@@ -1,7 +1,7 @@
 """Line charts.
 
-The one rule: the data is the darkest thing in the picture. Names stand at the ends of their lines, the grid is thin,
-and a title says what is seen at the top left. A value that isn't a finite number is a gap, never a zero.
+The data is the darkest part of the chart. Names stand at the ends of their lines, the grid is thin, and the
+title is at the top left. A value that isn't a finite number is a gap, never a zero.
 
     >>> curve = Series("tiny + strategyhub", [0.42, 0.31, 0.22], low=[0.38, 0.26, 0.18], high=[0.46, 0.36, 0.26])
     >>> chart = line_chart([curve], title="Error by round", x_label="round", references=[Reference(0.5, "random")])

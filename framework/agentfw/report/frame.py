@@ -1,11 +1,9 @@
-"""What the charts share: margins, the title, and the rectangle where data is drawn.
+"""The frame that all charts share: margins, the title, and the rectangle for the data.
 
-The one rule: what isn't data speaks quietly, and always from the same place.
-
-    >>> from agentfw.report.axis import nice_axis
-    >>> canvas, top = begin("Error by round", "action error rate", 400, 200)
-    >>> Plot(40, top, 340, 100, nice_axis(0, 10, target=5), nice_axis(0, 1, target=5)).x(5)
-    210.0
+>>> from agentfw.report.axis import nice_axis
+>>> canvas, top = begin("Error by round", "action error rate", 400, 200)
+>>> Plot(40, top, 340, 100, nice_axis(0, 10, target=5), nice_axis(0, 1, target=5)).x(5)
+210.0
 """
 
 from __future__ import annotations

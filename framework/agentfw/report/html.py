@@ -1,6 +1,6 @@
 """One self-contained HTML page: figures, tables and transcripts that open from disk, years later, without a network.
 
-The one rule: nothing foreign runs or loads. All text is escaped, there is no link to anywhere, and a Content-
+Nothing from elsewhere is run or loaded. All text is escaped, there is no link to anywhere, and a Content-
 Security-Policy allows exactly the style sheet and the script that are in the file, by their hashes. A model's output
 can say what it likes.
 

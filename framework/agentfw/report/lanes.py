@@ -1,7 +1,7 @@
-"""A timeline in lanes: who worked when, what was seen, what was done, and where someone was interrupted.
+"""Timelines in lanes: who worked when, what was seen, what was done, and where somebody was interrupted.
 
-The one rule: every event leaves a mark, however many there are. What is thinned when room runs out is names, never
-events: marks that would cover each other become one mark whose tooltip counts them.
+Every event leaves a mark, however many there are. Where there is no room, names are left out, never events: marks that
+would cover each other become one mark whose tooltip counts them.
 
     >>> user = Lane("postdoc", [Span(0, 45, "writing"), Span(60, 90, "seminar")], [Mark(20, "chat", "interruption")])
     >>> agent = Lane("agent", marks=[Mark(18, "new mail", "observation"), Mark(20, "suggest a slot", "intervention")])

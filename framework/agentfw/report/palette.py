@@ -1,6 +1,6 @@
 """The colours of every picture and page, light and dark.
 
-The one rule: a chart is drawn in light colours only. Dark is a translation (`DARK`) that the page's style sheet
+A chart is drawn in light colours only. Dark is a translation (`DARK`) that the page's style sheet
 applies to the SVG attributes, so one scene serves the PNG, the light page and the dark page. A colour that isn't in
 `DARK` stays as it is.
 

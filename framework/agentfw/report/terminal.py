@@ -1,6 +1,6 @@
-"""Little pictures for a terminal, in block characters.
+"""Small charts for a terminal, in block characters.
 
-The one rule: they are plain text, without colour or cursor moves, so that they survive a pipe and a log file.
+They are plain text, without colour or cursor moves, so that they survive a pipe and a log file.
 
     >>> bars([0.42, 0.21, 0.16, 0.11], width=8)
     '0.42 ▇▇▇▇▇▇▇▇   0.21 ▇▇▇▇   0.16 ▇▇▇   0.11 ▇▇'

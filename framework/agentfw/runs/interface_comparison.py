@@ -1,7 +1,7 @@
-"""One agent in one world under several interfaces: what does it cost to hear of things later?
+"""Compares one agent in one environment under several interfaces.
 
-The one rule: every interface meets the same tasks, and nothing else differs; so differences are taken task by task.
-What is told depends on the spec, the interfaces and the seeds, and not on how many processes played it.
+Every interface is played on the same tasks, and nothing else differs, so differences are taken task by task. The result
+depends on the spec, the interfaces and the seeds, and not on the number of processes.
 
     comparison = compare_interfaces(spec, host, interfaces=["step_loop", "event_driven"], seeds=[7, 8])
     comparison.rows()[0].intervals

@@ -1,13 +1,13 @@
 """Append-only records on disk: one JSON value a line, on disk before `append` returns.
 
-The one rule: what was acknowledged is never lost and never changed. A line that a crash or a full disk cut short was
-never acknowledged; it is taken out when the journal is opened again, and kept beside it in a `.torn` file.
+What was acknowledged is never lost and never changed. A line that a crash or a full disk cut short was never
+acknowledged; it is taken out when the journal is opened again, and kept beside it in a `.torn` file.
 
     with Journal.open(folder / "episodes.jsonl") as journal:
         record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it will be read: {"times": [1, 2], ...}
 
-Damage anywhere but at the end is no crash of ours: the journal is refused with the line's number, and nothing is
-touched.
+Damage anywhere but at the end doesn't come from a crash: the journal is refused with the number of the line, and
+nothing is changed.
 """
 
 from __future__ import annotations

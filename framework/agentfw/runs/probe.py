@@ -1,8 +1,7 @@
-"""Which weights answer: what the policy thinks of a few fixed tokens, beside what the learner thinks of them.
+"""Finds out which weights a policy serves, from the logprobs of policy and learner for a few fixed tokens.
 
-The one rule: a fault gets a name only where the figures bear it. What is served is compared with what should be (the
-newest version), and with what it is when something went wrong: the base, the version before, the update counted twice.
-Where these can't be told apart nothing is claimed.
+The served logprobs are compared with those of the newest version, and with those of likely faults: the base model, the
+version before, the update applied twice. A fault is named only where the figures tell it from the others.
 
     >>> base, trained = [-2.0, -1.0, -3.0], [-1.5, -1.2, -2.0]
     >>> noise = arithmetic(sampled=[-2.001, -1.0, -3.001], base=base)

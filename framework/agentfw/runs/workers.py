@@ -1,8 +1,8 @@
-"""The same work on many jobs, in processes of their own.
+"""Does the same work on many jobs, in worker processes.
 
-The one rule: the answers are those that one process would give, in the order of the jobs, however many workers there
-are and whichever of them dies: what a dead worker had in hand is done again. No worker outlives whoever started it,
-not even one that was killed.
+The answers are those that one process would give, in the order of the jobs, however many workers there are and
+whichever of them dies: the job of a dead worker is done again. No worker outlives the process that started it, also
+where that was killed.
 
     >>> in_processes(abs, [-1, 2, -3], 1)
     [1, 2, 3]

@@ -1,6 +1,6 @@
-"""A plugin to begin with: a package that works, is tested, and can be installed, written in one go.
+"""Creates a plugin to start from: a package that works, is tested, and can be installed.
 
-The one rule: all of it is written or nothing. The files are made in a folder beside the right place, which is renamed
+All of it is written or nothing. The files are made in a folder beside the right place, which is renamed
 at the end; a name that can't be used is refused before that.
 
     for path in scaffold("agentfw-tea", "memory", Path(".")):

@@ -1,6 +1,6 @@
 """Names for a new plugin: of its distribution, its package and its component.
 
-The one rule: a name that would get in somebody's way is refused, with the reason and a way out.
+A name that is taken, or would hide another module, is refused with the reason.
 
     >>> derive("Agentfw_Tea")
     Names(distribution='agentfw-tea', package='agentfw_tea', component='tea')

@@ -1,6 +1,6 @@
-"""From the templates to a folder on disk.
+"""Writes the templates of a plugin to disk.
 
-The one rule: the folder appears whole, by a rename, or not at all.
+The folder appears whole, by a rename, or not at all.
 
     paths = scaffold("agentfw-tea", "memory", Path("."))
 """
