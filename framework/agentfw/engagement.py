@@ -31,8 +31,6 @@ from .timeline import Scheduled, Time, Timeline, Work
 
 __all__ = ["Engagement"]
 
-Watch = Callable[[Episode, Turn], None]
-
 
 class Engagement:
     """One agent in one world. Run it, or start it on a timeline that somebody else drives."""
@@ -46,7 +44,7 @@ class Engagement:
         time_per_token: Time | None = None,
         horizon: Time = inf,
         max_turns: int = 10_000,
-        watch: Watch | None = None,
+        watch: Callable[[Episode, Turn], object] | None = None,
     ) -> None:
         self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
         self.horizon, self.max_turns, self.watch = horizon, max_turns, watch

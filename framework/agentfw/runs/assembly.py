@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..engagement import Engagement, Watch
+from ..engagement import Engagement
 from ..environment import Environment
-from ..episode import Task
+from ..episode import Episode, Task, Turn
 from ..errors import PluginError, UsageError
 from ..host import Host
 from ..host.plugin_record import describe
@@ -58,7 +58,9 @@ class Assembly:
     """None without an optimizer."""
     _tasks: dict[tuple[int, str], list[Task]] = field(default_factory=dict)
 
-    def engagement(self, policy: Policy, sampling: Sampling, watch: Watch | None) -> Engagement:
+    def engagement(
+        self, policy: Policy, sampling: Sampling, watch: Callable[[Episode, Turn], object] | None
+    ) -> Engagement:
         """One agent in one fresh world."""
         spec = self.spec
         agent = PolicyAgent(

@@ -27,7 +27,7 @@ from .figures import means, sync
 from .folder import RunFolder
 from .journal import make_folder
 from .learning import Learning
-from .observer import Observer, Observers
+from .observer import Observer, told_together
 from .play import Plan, Play, in_groups, learn_again
 from .records import Records
 from .state import State
@@ -185,7 +185,7 @@ class Loop:
         """Play what is missing of a plan."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
-            play = Play(self.assembly, plan, episodes, metrics, Observers(checks, self.observer))
+            play = Play(self.assembly, plan, episodes, metrics, told_together(checks, self.observer))
             await play.recover(records)
             self.observer.plays(len(plan.tasks), len(play.concluded))
             await play.all()
