@@ -1,6 +1,6 @@
-"""An agent and an environment on one timeline; it ends as an episode.
+"""Plays an agent and an environment on one timeline; the result is an episode.
 
-The one rule: the world does not wait for the agent. While the agent decides, and while what it began is in flight,
+The world does not wait for the agent. While the agent decides, and while what it began is in flight,
 things go on happening; the interface says when it is shown them, and the agent says whether it breaks off for them.
 
     episode = await Engagement(Inbox(), agent, EventDriven()).run(Task(0, seed=7))
@@ -30,8 +30,6 @@ from .seeds import Seeds
 from .timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
 
 __all__ = ["Engagement"]
-
-Watch = Callable[[Episode, Turn], None]
 
 
 class Engagement:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..engagement import Engagement, Watch
+from ..engagement import Engagement
 from ..environment import Environment
-from ..episode import Task
+from ..episode import Episode, Task, Turn
 from ..errors import PluginError, UsageError
 from ..host import Host
 from ..host.plugin_record import describe

@@ -198,7 +198,7 @@ class Loop:
         """Play what is missing of a plan, and what `further` asks for when it sees the scored groups."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
-            play = Play(self.assembly, plan, episodes, metrics, Observers(checks, self.observer))
+            play = Play(self.assembly, plan, episodes, metrics, told_together(checks, self.observer))
             await play.recover(records)
             self.observer.plays(*play.progress)
             await play.all()

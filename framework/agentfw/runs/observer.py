@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..episode import Episode, Turn
@@ -23,7 +24,7 @@ from .folder import RunFolder
 from .spec import RunSpec
 from .summary import Summary
 
-__all__ = ["Observer", "Observers", "RunInfo"]
+__all__ = ["Observer", "RunInfo", "told_together"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,45 +76,7 @@ class Observer:
 class Observers(Observer):
     """Several observers, notified in this order."""
 
-    def __init__(self, *observers: Observer) -> None:
-        self.observers = observers
 
-    def started(self, run: RunInfo, done: int) -> None:
-        for observer in self.observers:
-            observer.started(run, done)
-
-    def phase(self, name: str, update: int) -> None:
-        for observer in self.observers:
-            observer.phase(name, update)
-
-    def plays(self, total: int, done: int) -> None:
-        for observer in self.observers:
-            observer.plays(total, done)
-
-    def turned(self, episode: Episode, turn: Turn) -> None:
-        for observer in self.observers:
-            observer.turned(episode, turn)
-
-    def played(self, episode: Episode) -> None:
-        for observer in self.observers:
-            observer.played(episode)
-
-    def scored(self, scores: Sequence[Score]) -> None:
-        for observer in self.observers:
-            observer.scored(scores)
-
-    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
-        for observer in self.observers:
-            observer.concluded(episode, record, done)
-
-    def updated(self, line: Mapping[str, Any]) -> None:
-        for observer in self.observers:
-            observer.updated(line)
-
-    def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
-        for observer in self.observers:
-            observer.evaluated(update, figures)
-
-    def finished(self, summary: Summary) -> None:
-        for observer in self.observers:
-            observer.finished(summary)
+def _tell(observers: Sequence[Observer], name: str, *news: object) -> None:
+    for observer in observers:
+        getattr(observer, name)(*news)

@@ -22,7 +22,7 @@ from .folder import RunFolder
 from .hook_calls import HookCalls
 from .journal import write_whole
 from .loop import Loop, curriculum
-from .observer import Observer, Observers, RunInfo
+from .observer import Observer, RunInfo, told_together
 from .spec import RunSpec, parse_spec
 from .summary import Summary, summarize
 from .tracking import Tracking
@@ -75,16 +75,16 @@ class Run:
     async def _execute(self, observer: Observer) -> Summary:
         assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
         tracking = Tracking(self.info, assembly.trackers, self.host.notes)
-        observers = Observers(HookCalls(self.info, self.host), tracking, observer)
+        observer = told_together(HookCalls(self.info, self.host), tracking, observer)
         began = time.monotonic()
         try:
             await assembly.open(self.folder.path)
-            loop = Loop(self.folder, assembly, observers)
-            observers.started(self.info, loop.state.update)
+            loop = Loop(self.folder, assembly, observer)
+            observer.started(self.info, loop.state.update)
             await loop.run()
             summary = summarize(self.folder, time.monotonic() - began, assembly.references())
             write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
-            observers.finished(summary)
+            observer.finished(summary)
             return summary
         finally:
             await assembly.close()
