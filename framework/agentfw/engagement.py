@@ -46,7 +46,7 @@ class Engagement:
         max_turns: int = 10_000,
         max_events: float = MAX_EVENTS,
         max_events_per_instant: float = MAX_EVENTS_PER_INSTANT,
-        watch: Watch | None = None,
+        watch: Callable[[Episode, Turn], object] | None = None,
     ) -> None:
         self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
         self.horizon, self.max_turns, self.watch = horizon, max_turns, watch

@@ -59,7 +59,9 @@ class Assembly:
     """None without an optimizer."""
     _tasks: dict[tuple[int, str], list[Task]] = field(default_factory=dict)
 
-    def engagement(self, policy: Policy, sampling: Sampling, watch: Watch | None) -> Engagement:
+    def engagement(
+        self, policy: Policy, sampling: Sampling, watch: Callable[[Episode, Turn], object] | None
+    ) -> Engagement:
         """Create an agent in a fresh world."""
         spec = self.spec
         agent = PolicyAgent(

@@ -29,7 +29,7 @@ from .figures import means, sync
 from .folder import RunFolder
 from .journal import make_folder
 from .learning import Learning
-from .observer import Observer, Observers
+from .observer import Observer, told_together
 from .play import Plan, Play, learn_again
 from .records import Records
 from .state import State
