@@ -144,7 +144,7 @@ def parse_schedule(text: str | float) -> Schedule:
 def mix(scores: Sequence[Score], weights: Mapping[str, Schedule], progress: Progress) -> float:
     """One reward out of the scores of one episode, round or turn: the weighted sum of the components.
 
-    A score that is not a number counts for nothing here; `Scoring` refuses it before it comes so far.
+    Scores must be finite: NaN makes the sum NaN. A run checks every score before it mixes them.
     """
     return math.fsum(weights[score.component](progress) * score.value for score in scores if score.component in weights)
 
