@@ -443,7 +443,7 @@ def test_layers_that_see_only_so_far_are_refused(make_model: Make, tmp_path: Pat
 
 def test_tokens_that_the_model_does_not_know_are_refused(small_model: Path) -> None:
     for prompt, answer in (((1, 2), (384,)), ((), (1,)), ((1,), ()), ((-1,), (1,))):
-        with pytest.raises(SettingsError, match="can't be asked about these"):
+        with pytest.raises(SettingsError, match="can't score these"):
             using(make(small_model), lambda policy, p=prompt, a=answer: policy.logprobs(p, a))
 
 
