@@ -105,7 +105,7 @@ def test_versions_that_are_the_same_prove_nothing() -> None:
 
 
 def test_values_that_are_missing_or_no_numbers_are_told() -> None:
-    with pytest.raises(AgentfwError, match="1 logprobs here and 2 there"):
+    with pytest.raises(AgentfwError, match="1 logprobs on one side and 2 on the other"):
         check([-1.0], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])
     with pytest.raises(AgentfwError, match="not a number"):
         check([-1.0, float("nan")], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])

@@ -93,7 +93,7 @@ class TinyPolicy(Policy):
         if room < 1:
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
-                f"reads {self._model.context} at most",
+                f"reads at most {self._model.context}",
                 fix="use shorter observations, or a model with a longer context",
             )
         sampling = request.sampling

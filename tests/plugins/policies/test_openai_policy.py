@@ -489,7 +489,7 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
         (Reply({"choices": []}), "no choices"),
         (Reply({"choices": [{"finish_reason": "stop"}]}), "no message"),
         (Reply([]), "no JSON object"),
-        (completion(finish_reason="abort"), "broke the answer off"),
+        (completion(finish_reason="abort"), "aborted the answer"),
     ],
 )
 def test_an_answer_that_is_none_is_asked_for_again_and_then_an_error(reply: Reply, words: str) -> None:

@@ -389,14 +389,14 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_one_before_stays(
 
 def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:
     async def use(policy: TransformersPolicy) -> Generation:
-        with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads 40 at most"):
+        with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads at most 40"):
             await policy.generate(request(5))
         return await policy.generate(Request([Message("user", "tea")], sampling=Sampling(max_tokens=100, seed=1)))
 
     answer = using(make(small_model, context=40), use)
 
     assert len(answer.prompt_ids) + len(answer.token_ids) <= 40
-    with pytest.raises(SettingsError, match="the model reads 2048 tokens at most"):
+    with pytest.raises(SettingsError, match="the model reads at most 2048 tokens"):
         make(small_model, context=5000)
 
 
