@@ -1,8 +1,7 @@
-"""From lessons to steps down the loss: pieces of a batch through the network and back, and an optimizer's step.
+"""The training loop: splits a batch into pieces, computes their gradients, and takes optimizer steps.
 
-The one rule: a minibatch's loss doesn't depend on how it is cut into pieces. What each token counts is known before
-anything is computed, so pieces are computed one after the other, each forgotten before the next, and their gradients
-add up.
+The loss of a minibatch doesn't depend on how it is split into pieces. The weight of each token is known beforehand, so
+the pieces are computed one after the other, and their gradients add up.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["Descent", "peak_memory"]
 
 @dataclass(slots=True)
 class Piece:
-    """What is computed in one go, with what its loss is made of beside the logprobs of now."""
+    """A piece to compute at once, with the inputs of its loss besides the current logprobs."""
 
     packed: Packed
     advantages: torch.Tensor
@@ -44,7 +43,7 @@ class Piece:
 
 @dataclass
 class Descent:
-    """The way down: a network, its optimizer, and how many steps are behind it."""
+    """The state of the training: a network, its optimizer, and the number of steps."""
 
     network: Network
     optimizer: torch.optim.Optimizer
@@ -54,13 +53,13 @@ class Descent:
     figures: Figures = field(default_factory=Figures)
 
     def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
-        """Go through the minibatches `rounds` times, a step for each that has anything to teach; what came of it."""
+        """Train on the minibatches for `rounds` epochs, one step per minibatch with gradients. Returns the metrics."""
         self.figures = Figures()
         prepared = [self._prepare(lessons, loss) for lessons in minibatches]
         pieces = [piece for minibatch in prepared for piece in minibatch]
         with torch.no_grad():
             for piece in pieces:
-                # With a single step the logprobs before it are those that are computed for it anyway.
+                # With a single step, the logprobs before it are computed in the step anyway.
                 if loss.name == "clipped" and rounds * len(prepared) > 1:
                     piece.before = self.network.logprobs(piece.packed)[0]
                 if loss.kl:
@@ -84,7 +83,7 @@ class Descent:
         }
 
     def _prepare(self, lessons: Sequence[Lesson], loss: Loss) -> list[Piece]:
-        """The pieces of one minibatch. Lessons that teach nothing count in its means, and aren't computed."""
+        """The pieces of one minibatch. Lessons without a gradient count in its means but aren't computed."""
         counts = weights(loss, [len(lesson.tokens.sampled) for lesson in lessons])
         taught = [(lesson, count) for lesson, count in zip(lessons, counts, strict=True) if _teaches(lesson, loss)]
         advantages = numpy.array([lesson.advantage for lesson, _ in taught], dtype=numpy.float32)
@@ -107,7 +106,7 @@ class Descent:
         return pieces
 
     def _step(self, pieces: Sequence[Piece], loss: Loss) -> float:
-        """One step; gives the length of its gradient."""
+        """Take one step. Returns the gradient norm."""
         parameters = self.network.parameters()
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
@@ -121,17 +120,17 @@ class Descent:
         length = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip))
         if not math.isfinite(length):
             raise AgentfwError(
-                f"the gradient of step {self.steps + 1} is {length}, so the step isn't taken",
-                fix="lower learner.learning_rate, or go back to an earlier version: these weights may be broken",
+                f"the gradient of step {self.steps + 1} is {length}, so the step was skipped",
+                fix="lower learner.learning_rate, or go back to an earlier version: the weights may be broken",
             )
         self.optimizer.step()
         self.steps += 1
         return length
 
     def _rate(self, step: int) -> float:
-        """The learning rate of a step, from 0: up to its height in a line, down in half a cosine to a tenth of it.
+        """The learning rate of a step, counted from 0: linear warm-up, then half a cosine down to a tenth.
 
-        Not to nothing: a training that goes on for longer than was thought would learn no more, and nobody would know.
+        It doesn't fall to zero. A training that is extended would otherwise silently stop learning.
         """
         warmup, decay = self.settings.warmup, self.settings.decay
         if step < warmup:
@@ -146,7 +145,7 @@ class Descent:
 
 
 def _teaches(lesson: Lesson, loss: Loss) -> bool:
-    """Whether anything follows from it: without an advantage, only the distance to the base counts."""
+    """Whether the lesson has a gradient: without an advantage, only through the KL penalty."""
     return lesson.advantage != 0 or loss.kl > 0
 
 
@@ -155,7 +154,7 @@ def _sampler(lesson: Lesson) -> Sequence[float]:
 
 
 def peak_memory(device: str) -> float:
-    """The most that this process has held so far, in MiB: of the GPU's memory, or of the machine's."""
+    """Peak memory of this process so far, in MiB, on the GPU or the machine."""
     if device == "cuda":
         return float(torch.cuda.max_memory_allocated()) / 2**20
     import resource

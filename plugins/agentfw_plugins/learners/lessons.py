@@ -1,7 +1,7 @@
-"""What there is to learn in a batch: each turn's exact tokens, with its advantage.
+"""Extracts lessons from a batch: the exact tokens of each turn, with its advantage.
 
-The one rule: all that could be wrong with a batch is found here, before anything is computed, and named by episode and
-turn. What can't be learned from is counted, never passed over in silence.
+All errors in a batch are found here, before anything is computed, and reported by episode and turn. Turns that can't be
+used are counted, never silently skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .token_tree import TurnTokens
 __all__ = ["Lesson", "Lessons", "read", "split"]
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
-"""The tokens of a turn; None where there are none."""
+"""Returns the tokens of a turn, or None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Lesson:
     tokens: TurnTokens
     advantage: float
     sampler: tuple[float, ...]
-    """The sampler's logprobs; empty where it gave none."""
+    """The sampler's logprobs. Empty if there are none."""
     task: int
     turn: int
 
@@ -39,9 +39,9 @@ class Lesson:
 class Lessons:
     lessons: tuple[Lesson, ...]
     dropped: int
-    """Sampled tokens of turns that nothing is to be learned from."""
+    """Number of sampled tokens in turns without an advantage."""
     empty: int
-    """Turns that were to be learned from and have no tokens."""
+    """Number of turns with an advantage but without tokens."""
 
 
 def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
@@ -62,23 +62,23 @@ def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
             _check_tokens(found, sampler, vocabulary, where)
             if batch.loss.importance_cap is not None and not sampler:
                 raise UsageError(
-                    f"{where} has no logprobs of the sampler, and the loss weighs by them",
-                    fix="take a policy that gives logprobs, or an optimizer without importance_cap",
+                    f"{where} has no sampler logprobs, which the loss needs",
+                    fix="use a policy that returns logprobs, or an optimizer without importance_cap",
                 )
             lessons.append(Lesson(found, advantage, sampler, episode.task.index, turn.index))
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
         raise UsageError(
             f"there is nothing to learn from: {why}",
-            fix="take a policy that gives the tokens that it samples; demonstrations are learned with the learner sft",
+            fix="use a policy that returns its sampled tokens; for demonstrations, use the learner sft",
         )
     return Lessons(tuple(lessons), dropped, empty)
 
 
 def split(lessons: Sequence[Lesson], minibatches: int, seeds: Seeds) -> list[list[Lesson]]:
-    """Shuffled into minibatches of whole tasks, so that samples stay with their group, and share what they share.
+    """Shuffle the lessons into minibatches of whole tasks, so that groups and their shared prefixes stay together.
 
-    Where there are fewer tasks than minibatches, what stays together are the samples' turns of one number.
+    With fewer tasks than minibatches, the turns with the same index stay together instead.
     """
     by_task = len({lesson.task for lesson in lessons}) >= minibatches
     units: dict[tuple[int, int], list[Lesson]] = {}
@@ -98,12 +98,16 @@ def _advantages(batch: Batch) -> dict[tuple[str, int], float]:
     for episode, turn, value in ((one.episode, one.turn, one.value) for one in batch.advantages):
         where = f"turn {turn} of episode {episode}"
         if (episode, turn) not in known:
-            raise UsageError(f"there is an advantage for {where}, which isn't in the batch", fix="give its episode too")
+            raise UsageError(
+                f"there is an advantage for {where}, which isn't in the batch", fix="add its episode to the batch"
+            )
         if (episode, turn) in found:
-            raise UsageError(f"there are two advantages for {where}", fix="give each turn one, and each episode an id")
+            raise UsageError(
+                f"there are two advantages for {where}", fix="every turn needs at most one, and every episode an id"
+            )
         if not math.isfinite(value):
             raise UsageError(
-                f"the advantage of {where} is {value}", fix="look at its rewards: one of them is no finite number"
+                f"the advantage of {where} is {value}", fix="check its rewards: one of them is not a finite number"
             )
         found[episode, turn] = value
     return found
@@ -113,15 +117,15 @@ def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int
     for token in (*tokens.prompt, *tokens.sampled):
         if not 0 <= token < vocabulary:
             raise UsageError(
-                f"{where} has the token {token}, and the learner's model knows 0 to {vocabulary - 1}",
-                fix="let policy and learner use the same model",
+                f"{where} has the token {token}, but the learner's model has 0 to {vocabulary - 1}",
+                fix="use the same model for policy and learner",
             )
     if logprobs and len(logprobs) != len(tokens.sampled):
         raise UsageError(
             f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} logprobs",
-            fix="the policy is to give one logprob for each token",
+            fix="the policy must return one logprob per token",
         )
     if not all(map(math.isfinite, logprobs)):
         raise UsageError(
-            f"a logprob of {where} is no finite number", fix="look at the policy: its weights may be broken"
+            f"a logprob of {where} is not a finite number", fix="check the policy: its weights may be broken"
         )

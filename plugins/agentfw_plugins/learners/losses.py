@@ -1,14 +1,14 @@
-"""The one loss of `agentfw.optimizer.Loss`, on tensors: every algorithm is a choice of its values.
+"""The loss of `agentfw.optimizer.Loss`, on tensors. Every algorithm is a choice of its settings.
 
-The one rule: a term belongs to one sampled token of one turn. Turns that share a token (two samples that began alike)
-each have a term of their own on it, with their own advantage, and backwards the terms add up by themselves.
+Each term belongs to one sampled token of one turn. Turns that share a token (two samples with the same prefix) each
+have their own term for it, with their own advantage, and the gradients of the terms add up.
 
-    clipped      -w min(r A, clip(r) A) with r the ratio of the token's probability to what it was before the first step
-                 of this batch, and w what corrects a sampler that differs from the trainer
+    clipped      -w min(r A, clip(r) A), where r is the ratio of the token's probability to its probability before the
+                 first step of this batch, and w corrects for a sampler that differs from the trainer
     likelihood   -A log p
-    kl           + kl (q/p - log(q/p) - 1), q being the probability without adapter: never negative, unbiased
+    kl           + kl (q/p - log(q/p) - 1), where q is the probability without adapter: never negative, unbiased
 
-The first step of a batch needs no earlier logprobs: there r is 1, and only its slope counts.
+The first step of a batch doesn't need the earlier logprobs: r is 1 there, and only its gradient matters.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from agentfw.optimizer import Loss
 __all__ = ["Figures", "Terms", "check", "loss_of", "weights"]
 
 _FARTHEST = 20.0
-"""Of a log ratio: e^20 is far beyond any cap, and no float overflows."""
+"""Limit of a log ratio: e^20 is far above any cap, and no float overflows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """All that the loss of some tokens is made of; each tensor is [tokens]."""
+    """The inputs of the loss for some tokens. Each tensor is [tokens]."""
 
     logprobs: torch.Tensor
     before: torch.Tensor
     """The trainer's own logprobs before this batch's first step, detached."""
     advantages: torch.Tensor
     weights: torch.Tensor
-    """How much each token counts: see `weights`."""
+    """The weight of each token, see `weights`."""
     turns: torch.Tensor
-    """A number for each turn, from 0, without gaps."""
+    """Index of the turn of each token, from 0 without gaps."""
     sampled: torch.Tensor | None = None
-    """The sampler's logprobs; not a number where it gave none."""
+    """The sampler's logprobs. NaN where there are none."""
     base: torch.Tensor | None = None
-    """Logprobs without adapter."""
+    """Logprobs without the adapter."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What there is to say of an update: means over its tokens, means over its steps, and extremes."""
+    """Metrics of an update: means over its tokens, means over its steps, and extremes."""
 
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -55,12 +55,12 @@ class Figures:
     largest: dict[str, float] = field(default_factory=dict)
 
     def add(self, name: str, values: torch.Tensor) -> None:
-        """Of each token."""
+        """Add values per token."""
         self.sums[name] = self.sums.get(name, 0.0) + float(values.sum(dtype=torch.float64))
         self.counts[name] = self.counts.get(name, 0) + values.numel()
 
     def add_total(self, name: str, value: torch.Tensor) -> None:
-        """Of a part of a step; a step's is the sum over its parts."""
+        """Add the value of a part of a step. The value of a step is the sum over its parts."""
         self.totals[name] = self.totals.get(name, 0.0) + float(value)
 
     def add_largest(self, name: str, values: torch.Tensor) -> None:
@@ -76,18 +76,18 @@ class Figures:
 
 
 def check(loss: Loss) -> None:
-    """Refuse, before anything is computed, what this loss can't be."""
+    """Reject invalid losses before anything is computed."""
     if loss.name not in ("clipped", "likelihood"):
         raise UsageError(
-            f'the loss "{loss.name}" is none that this learner knows',
-            fix="known: clipped, likelihood; or take the learner that goes with the optimizer",
+            f'the loss "{loss.name}" is unknown to this learner',
+            fix="use clipped or likelihood, or the learner that belongs to the optimizer",
         )
     if loss.aggregation == "token_sum" and not loss.length:
-        raise UsageError("the loss adds up tokens without a length to divide by", fix="give the loss a length")
+        raise UsageError("the loss sums tokens but has no length to divide by", fix="set the length of the loss")
 
 
 def weights(loss: Loss, lengths: Sequence[int]) -> list[float]:
-    """What one token of each turn counts in an optimisation step that learns from turns of these lengths."""
+    """The weight of one token of each turn in an optimisation step with turns of these lengths."""
     if loss.aggregation == "token_mean":
         return [1 / sum(lengths)] * len(lengths)
     if loss.aggregation == "sequence_mean":
@@ -97,7 +97,7 @@ def weights(loss: Loss, lengths: Sequence[int]) -> list[float]:
 
 
 def loss_of(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
-    """The loss to go down, and what there is to say of it."""
+    """The loss to minimise. Also records its metrics."""
     now = terms.logprobs
     if loss.name == "likelihood":
         total = -(terms.weights * terms.advantages * now).sum()
@@ -136,7 +136,7 @@ def _clipped(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
 
 
 def _note_mismatch(terms: Terms, figures: Figures) -> None:
-    """How far apart sampler and trainer are on the same tokens and, hopefully, the same weights."""
+    """The difference between sampler and trainer on the same tokens and, if all is well, the same weights."""
     if terms.sampled is not None:
         apart = (terms.before - terms.sampled).abs()
         apart = apart[~apart.isnan()]

@@ -1,6 +1,6 @@
-"""What the learners can be told. Light: no torch is loaded for it.
+"""Settings of the learners. This module doesn't import torch.
 
-The one rule: every default works as it stands, on a laptop with the model that is shipped.
+All defaults work on a laptop with the included model.
 """
 
 from __future__ import annotations
@@ -19,70 +19,73 @@ _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 
 
 class TrainableSettings(Settings):
-    """What both learners have in common."""
+    """Settings that both learners share."""
 
-    model: str = Field("tiny", min_length=1, description="The base: a folder in the form of Hugging Face, or tiny.")
-    adapter: str = Field("", description="An adapter of this base to begin with; empty begins with the base alone.")
-    name: str = Field("policy", pattern=r"^[\w.-]+$", description="Versions are called NAME@1, NAME@2 and so on.")
+    model: str = Field("tiny", min_length=1, description="Base model: a Hugging Face model folder, or tiny.")
+    adapter: str = Field("", description="Adapter of this base to start from. Default: none.")
+    name: str = Field("policy", pattern=r"^[\w.-]+$", description="Prefix of version names: NAME@1, NAME@2 and so on.")
     weights: Literal["lora", "all"] = Field(
         "lora",
-        description="What is trained: an adapter, or every weight, which are drawn where the folder has none.",
+        description="What to train: an adapter, or all weights. Missing weights are initialised randomly.",
     )
     precision: Precision = Field(
-        "auto", description="Of the base: nf4 is four bits a weight; auto is fp32 on a processor and bf16 on a GPU."
+        "auto", description="Precision of the base. `nf4` is 4-bit. `auto` is fp32 on a CPU and bf16 on a GPU."
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one.")
-    seed: int = Field(7, ge=0, description="What is drawn, is drawn from this.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device. `auto` uses a GPU if there is one.")
+    seed: int = Field(7, ge=0, description="Random seed.")
 
-    rank: int = Field(8, ge=1, le=1024, description="Of the adapter.")
-    alpha: float = Field(16.0, gt=0, description="The adapter counts alpha / rank times.")
+    rank: int = Field(8, ge=1, le=1024, description="Rank of the adapter.")
+    alpha: float = Field(16.0, gt=0, description="Scaling of the adapter: alpha / rank.")
     modules: tuple[str, ...] = Field(
-        _PROJECTIONS, min_length=1, description="Which layers get an adapter, by the end of their names."
+        _PROJECTIONS, min_length=1, description="Layers with an adapter, by the end of their names."
     )
 
     packing: Literal["tree", "plain"] = Field(
-        "tree", description="tree computes what turns share once; plain is one turn a row."
+        "tree", description="`tree` computes shared prefixes of turns once; `plain` puts each turn in its own row."
     )
     tokens: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of tokens computed at once; less takes less memory. "
-        "Default: chosen from what the batch shares and the memory there is.",
+        description="Maximum number of tokens computed at once. Lower values need less memory. "
+        "Default: chosen from the shared prefixes of the batch and the available memory.",
     )
     offload: bool = Field(
         False,
-        description="Move weights and optimizer state to the machine's memory while the policy works: "
-        "for when both share one GPU.",
+        description="Move weights and optimizer state to main memory while the policy works, if both share one GPU.",
     )
     checkpointing: bool | None = Field(
-        None, description="Compute activations twice instead of keeping them; where not set: on a GPU only."
+        None, description="Recompute activations instead of storing them. Default: on a GPU only."
     )
 
-    optimizer: Literal["adamw", "adamw_8bit"] = Field("adamw", description="8-bit keeps a quarter of the state.")
-    weight_decay: float = Field(0.0, ge=0, le=1)
-    gradient_clip: float = Field(1.0, gt=0, description="No step's gradient is longer than this.")
-    warmup: int = Field(0, ge=0, description="Over so many steps the learning rate rises to what it is.")
-    decay: int = Field(
-        0, ge=0, description="Over so many steps, warm-up included, it falls to a tenth, and stays there; 0 keeps it."
+    optimizer: Literal["adamw", "adamw_8bit"] = Field(
+        "adamw", description="Optimizer. The 8-bit one needs a quarter of the memory."
     )
-    minibatches: int = Field(1, ge=1, description="Into how many steps a batch is split.")
+    weight_decay: float = Field(0.0, ge=0, le=1)
+    gradient_clip: float = Field(1.0, gt=0, description="Maximum gradient norm.")
+    warmup: int = Field(0, ge=0, description="Number of steps of linear warm-up.")
+    decay: int = Field(
+        0, ge=0, description="Number of steps, with warm-up, until the rate is down to a tenth. 0: constant rate."
+    )
+    minibatches: int = Field(1, ge=1, description="Number of minibatches, and so of steps, per batch.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> TrainableSettings:
         if self.weights == "all" and self.precision not in ("auto", "fp32"):
-            raise ValueError(f"weights = all are trained in fp32, not in {self.precision}")
+            raise ValueError(f"weights = all needs precision fp32, not {self.precision}")
         if self.weights == "all" and self.adapter:
-            raise ValueError("weights = all begin with a whole model: name it in model, and leave adapter out")
+            raise ValueError("weights = all can't start from an adapter: set model to a full model instead")
         if self.decay and self.decay <= self.warmup:
-            raise ValueError("decay includes the warm-up, and must be more")
+            raise ValueError("decay includes the warm-up, so it must be larger")
         return self
 
 
 class LoraSettings(TrainableSettings):
-    learning_rate: float = Field(2e-5, ge=1e-8, le=1e-1, description="Of AdamW; policies want 1e-6 to 1e-3.")
-    steps: int = Field(1, ge=1, description="How often a batch is gone through; more than once needs clipped ratios.")
+    learning_rate: float = Field(
+        2e-5, ge=1e-8, le=1e-1, description="Learning rate of AdamW. Useful values for policies: 1e-6 to 1e-3."
+    )
+    steps: int = Field(1, ge=1, description="Number of epochs per batch. More than one needs clipped ratios.")
 
 
 class SftSettings(TrainableSettings):
     learning_rate: float = Field(2e-4, ge=1e-8, le=1e-1, description="Of AdamW.")
-    epochs: int = Field(1, ge=1, description="How often a batch of demonstrations is gone through.")
+    epochs: int = Field(1, ge=1, description="Number of epochs per batch of demonstrations.")

@@ -1,11 +1,11 @@
-"""The learner `sft`: from demonstrations, which are texts and calls that somebody else answered with.
+"""The learner `sft`: supervised fine-tuning on demonstrations, which are texts and calls from another policy.
 
-The one rule: a demonstration becomes tokens once, through the chat template that the policy will be prompted with; a
-turn that has tokens already is learned from as it is.
+A demonstration is tokenised once, with the chat template that the policy's prompts will use. If a turn already has
+tokens, they are used as they are.
 
     agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
 
-With `weights = "all"` and a folder that holds a tokenizer and a config.json alone, a model is made from nothing.
+With `weights = "all"` and a folder with only a tokenizer and a config.json, it trains a model from scratch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["SftLearner"]
 
 
 class SftLearner(ModelLearner):
-    """Learns to answer as was answered."""
+    """Learns to imitate the recorded answers."""
 
     def __init__(self, settings: SftSettings) -> None:
         super().__init__(settings, learning_rate=settings.learning_rate, rounds=settings.epochs)

@@ -1,12 +1,12 @@
-"""StrategyHub as a memory and a tool: the agent itself keeps a short list of what its user prefers.
+"""StrategyHub as a memory and a tool: the agent itself maintains a short list of its user's preferences.
 
-The one rule: the hub belongs to one trajectory. It starts empty with each episode, also when a broken-off episode is
-played again, and is carried over its rounds; what changed at which round can be read from the run folder afterwards.
+The hub belongs to one episode. It starts empty with each episode, also when an interrupted episode is repeated, and is
+kept over the rounds of the episode. The run folder records what changed in which round.
 
     agentfw run calendar --memory strategyhub
 
-The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the whole new list. An update
-that is over-long, repeats itself or doesn't fit is refused in words, and the hub stays as it was.
+The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the complete new list. An
+update that is too long, has duplicates or is invalid is refused with a reason, and the hub stays unchanged.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ __all__ = ["StrategyHubMemory", "StrategyHubSettings"]
 
 
 class StrategyHubSettings(Settings):
-    path: str = Field("", description="The file of hubs; empty for strategies.db in the run's folder.")
-    capacity: int = Field(10, ge=1, description="How many strategies a hub holds.")
-    longest: int = Field(350, ge=1, description="How many characters a strategy may have.")
-    show: bool = Field(False, description="Show the strategies before every turn; none is spent on listing them.")
+    path: str = Field("", description="File of the hubs. Default: strategies.db in the run's folder.")
+    capacity: int = Field(10, ge=1, description="Maximum number of strategies of a hub.")
+    longest: int = Field(350, ge=1, description="Maximum number of characters of a strategy.")
+    show: bool = Field(
+        False, description="Show the strategies before every turn, so that no turn is needed to list them."
+    )
 
 
 class StrategyHubMemory(Memory):

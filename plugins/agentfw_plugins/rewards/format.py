@@ -1,6 +1,6 @@
-"""Whether what the policy wrote could be understood and carried out: 1 or 0 a turn.
+"""The reward `format`: 1 if a turn's output could be parsed and carried out, else 0.
 
-The one rule: a turn that was broken off is not judged; nobody knows what it would have become.
+Interrupted turns are not scored, because their complete output is unknown.
 """
 
 from __future__ import annotations

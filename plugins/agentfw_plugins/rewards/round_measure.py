@@ -1,6 +1,6 @@
-"""A figure that the environment noted in a round, as a score of that round.
+"""Uses a measure that the environment recorded in a round as a score of that round.
 
-The one rule: it is read from the record alone.
+It only reads the record of the episode.
 
     class Correct(Measured):
         component = measure = "correct"
@@ -17,7 +17,7 @@ __all__ = ["Measured"]
 
 
 class Measured(RewardModel):
-    """A score for each round that a measure of the environment was noted for."""
+    """A score for each round with that measure."""
 
     component = ""
     measure = ""

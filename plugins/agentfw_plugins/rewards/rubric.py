@@ -1,16 +1,16 @@
-"""The rubric judge as a reward: any policy marks the samples of a task relative to each other, by rules in words.
+"""The rubric judge as a reward: any policy ranks the samples of a task against each other, by rules in plain text.
 
-The one rule: the judge only ever reads the conversations. It gets no score of another component and no figure of the
-environment, so it can't repeat them.
+The judge only reads the conversations. It gets no scores of other components and no measures of the environment, so it
+can't repeat them.
 
     [[rewards]]
     name = "rubric"
     weight = "ramp:0.3"
     settings = { policy = { name = "openai", settings = { model = "gpt-5-mini" } }, rules = ["Acting early counts."] }
 
-A group that could not be judged gets 0.5 for each of its episodes, of which nothing is learned; the figure
-`rubric_failed` beside the outcome says how often that was. A judge that can't be reached stops the run, which goes on
-from there later: its episodes are on disk, and so are the marks that were given.
+If a group could not be judged, each of its episodes gets 0.5, which gives no learning signal, and the metric
+`rubric_failed` counts these cases. A judge that can't be reached stops the run. When the run is resumed, it continues
+from there: its episodes are on disk, and so are the scores so far.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ __all__ = ["Rubric", "RubricSettings"]
 
 
 class RubricSettings(Settings):
-    policy: Choice = Field(Choice(name="openai"), description="Who judges: any policy, with its settings.")
+    policy: Choice = Field(Choice(name="openai"), description="Policy that judges, with its settings.")
     sampling: SamplingSettings = Field(
-        SamplingSettings(temperature=0), description="How the judge samples; at temperature 0 it says the same again."
+        SamplingSettings(temperature=0), description="Sampling of the judge. At temperature 0, it is reproducible."
     )
-    rules: tuple[str, ...] = Field((), description="What counts in this task besides the general rubric.")
-    rules_file: str = Field("", description="A file with such rules, one paragraph each.")
-    longest: int = Field(LONGEST, ge=2, description="Characters of an attempt that are shown; the middle is left out.")
-    parallel: int = Field(8, ge=1, description="How many groups may be before the judge at once.")
-    retries: int = Field(2, ge=0, description="How many more times an answer is asked for that can't be used.")
-    cache: str = Field("", description="The file of marks; empty for judgements.db in the run's folder.")
-    track: Track = Field("base", description="`personal` where the rules are those of one user.")
+    rules: tuple[str, ...] = Field((), description="Rules of this task in addition to the general rubric.")
+    rules_file: str = Field("", description="File with additional rules, one per paragraph.")
+    longest: int = Field(LONGEST, ge=2, description="Maximum characters shown of an attempt, without its middle.")
+    parallel: int = Field(8, ge=1, description="Maximum number of groups judged at once.")
+    retries: int = Field(2, ge=0, description="Maximum number of retries after an unusable answer.")
+    cache: str = Field("", description="File for caching scores. Default: judgements.db in the run's folder.")
+    track: Track = Field("base", description="Track of the score. Use `personal` if the rules belong to one user.")
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -59,14 +59,16 @@ class RubricSettings(Settings):
 
 
 class Rubric(RewardModel):
-    """One score an episode, from 0 to 1, and whether the judge failed."""
+    """One score per episode, from 0 to 1, and whether the judge failed."""
 
     def __init__(self, settings: RubricSettings, *, host: Host) -> None:
         self.settings = settings
         choice = settings.policy
         made = host.create("policy", choice.name, choice.settings, where="reward.rubric.policy")
         if not isinstance(made, Policy):
-            raise PluginError(f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="take another one")
+            raise PluginError(
+                f'policy "{choice.name}" is a {type(made).__name__}, not a Policy', fix="choose another one"
+            )
         self.policy = made
         self._rules = (*settings.rules, *_rules_in(settings.rules_file))
         self._cache: str | Path = settings.cache or ":memory:"
@@ -76,7 +78,7 @@ class Rubric(RewardModel):
     def open(self, folder: Path) -> None:
         if not self.settings.cache:
             self._cache = folder / "judgements.db"
-        _ = self.judge  # a file that can't be the cache is told before anything is played
+        _ = self.judge  # a file that can't be used as a cache is an error before anything is played
 
     @property
     def judge(self) -> RubricJudge:
@@ -111,7 +113,7 @@ class Rubric(RewardModel):
         await self.policy.close()
 
     def _name(self) -> str:
-        """Who judges, in which version, sampling how: what of it changes makes other marks."""
+        """Identifies the judge: its policy, version and sampling. If one of them changes, cached scores don't apply."""
         choice = self.settings.policy
         about = {"settings": choice.settings, "sampling": self.settings.sampling.model_dump()}
         return f"{choice.name} {self._version} {json.dumps(about, sort_keys=True, default=str)}"
@@ -124,7 +126,7 @@ class Rubric(RewardModel):
                 Request(
                     conversation,
                     sampling=self.settings.sampling.sampling(len(conversation)),
-                    # For a judge that is a program: the same as the messages say.
+                    # For a judge that is a program: the content of the messages.
                     moment=Moment(0, (Observation(0, "question", {"turn": len(conversation) // 2}, question),)),
                     brief=Brief(conversation[0].content),
                 )
@@ -135,7 +137,7 @@ class Rubric(RewardModel):
 
 
 def _attempt(episode: Episode) -> list[Mapping[str, Any]]:
-    """An episode as the judge reads it, without the ids of calls: random ones would make equal attempts differ."""
+    """An episode as the judge reads it, without the ids of calls. Random ids would make equal attempts differ."""
     attempt: list[Mapping[str, Any]] = []
     for message in episode.messages:
         entry: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -153,8 +155,8 @@ def _rules_in(path: str) -> list[str]:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{where} can't be read: {error}", fix="name a text file") from None
+        raise SettingsError(f"{where} can't be read: {error}", fix="use a text file") from None
     rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
     if not rules:
-        raise SettingsError(f"{where} holds no rule", fix="write a rule, or leave it out")
+        raise SettingsError(f"{where} contains no rules", fix="write a rule, or remove the setting")
     return rules

@@ -1,13 +1,13 @@
-"""The tools of any MCP server: one that is started here and spoken to over its pipes, or one at a URL.
+"""The tools of an MCP server, started here and connected by pipes, or running at a URL.
 
-The one rule: a call that may have been carried out is never made twice. A server that is found dead before a call is
-started anew, once, and then called; one that dies during a call leaves an observation that says so.
+A call that may have been carried out is never repeated. If a server is found dead before a call, it is restarted once
+and then called. If it dies during a call, the agent is told so.
 
     agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
     agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
 
-Nothing is started without `open`, and after `close` no process is left. What the server writes to its stderr is not
-shown; its last lines are part of the error when it fails.
+Nothing starts before `open`, and no process is left after `close`. The server's stderr is not shown, but its last lines
+are part of the error if the server fails.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MCPToolbox(Toolbox):
             await link.close()
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """One call of one tool; whatever fails is an `InterventionRefused` in words."""
+        """Call a tool. Every failure is an `InterventionRefused` with a reason."""
         from mcp import MCPError
 
         found_dead = self._link is None or self._link.over
@@ -86,20 +86,20 @@ class MCPToolbox(Toolbox):
         return _answer(name, await link.call(name, arguments))
 
     async def _living(self) -> Link:
-        """The connection, or a new one where it is over."""
+        """The connection, or a new one if it is closed."""
         old = self._link
         if old is not None and old.over:
             await old.close()
         if not self._open:
             raise AgentfwError(f"the MCP server {self.settings.server} is closed")
-        # Another call may have come first while the old one was closing.
+        # Another call may have reconnected while the old connection was closing.
         if self._link is None or (self._link is old and old.over):
             self._link = Link(self.settings)
         return self._link
 
 
 class _MCPTool(Tool):
-    """One tool, as the server describes it."""
+    """One tool, as described by the server."""
 
     def __init__(self, box: MCPToolbox, listed: Listed) -> None:
         self._box, self._name = box, listed.name
@@ -111,7 +111,7 @@ class _MCPTool(Tool):
 
 
 def _answer(name: str, result: CallToolResult) -> str:
-    """What a result says; an error is the reason of a refusal."""
+    """The text of a result. An error is raised as a refusal."""
     text = "\n".join(_shown(block) for block in result.content)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
@@ -121,7 +121,7 @@ def _answer(name: str, result: CallToolResult) -> str:
 
 
 def _shown(block: Any) -> str:
-    """A piece of a result as text: pictures and the like are described, for a policy reads no bytes."""
+    """A part of a result as text. Images and the like are described, because a policy can't read bytes."""
     if block.type == "text":
         return str(block.text)
     if block.type == "resource_link":
@@ -135,5 +135,5 @@ def _shown(block: Any) -> str:
 
 
 def _size(base64: str) -> str:
-    """How much a base64 text holds."""
+    """The size of base64 data."""
     return f"{len(base64) * 3 // 4:,} bytes"

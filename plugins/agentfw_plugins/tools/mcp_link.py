@@ -1,10 +1,10 @@
-"""One connection to an MCP server, in a task of its own.
+"""One connection to an MCP server, in its own task.
 
-The one rule: the task that opens a connection closes it. The mcp package's scopes demand that, while whoever wants the
-connection opened, used or closed may be any task, and may be cancelled meanwhile.
+The task that opens a connection also closes it, as the scopes of the mcp package require. The code that opens, uses or
+closes the connection can run in any task, and can be cancelled.
 
-    link = Link(settings)          # begins at once
-    tools = await link.ready()     # or an AgentfwError that says why there is no connection
+    link = Link(settings)          # starts at once
+    tools = await link.ready()     # or an AgentfwError with the reason
     result = await link.call("now", {"zone": "UTC"})
     await link.close()             # the process has ended
 """
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "Lost"]
 
-# Without any handler Python prints what the package logs: a traceback for every line that a server writes by mistake.
+# Without a handler, Python prints what the package logs: a traceback for every invalid line of a server.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 class Lost(Exception):
-    """The server went away. `sent` says whether the call may have reached it."""
+    """The connection was lost. `sent` tells whether the call may have reached the server."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -49,7 +49,7 @@ class Lost(Exception):
 
 
 class Link:
-    """A connection that begins when it is made, and is over when the server goes away or `close` is called."""
+    """A connection that starts when it is created, and ends with the server or with `close`."""
 
     def __init__(self, settings: MCPSettings) -> None:
         self.settings = settings
@@ -68,11 +68,11 @@ class Link:
         return self._ended.is_set() or self._task.done()
 
     async def ready(self) -> Sequence[Tool]:
-        """The server's tools, when it has listed them. Whoever stops waiting stops nobody else."""
+        """The server's tools, once it has listed them. Cancelling this doesn't affect others that wait."""
         return await asyncio.shield(self._ready)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """The server's answer; `MCPError` where it refuses, `Lost` where it is gone."""
+        """The server's answer. Raises `MCPError` if it refuses, and `Lost` if the connection is lost."""
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST
 
@@ -84,13 +84,13 @@ class Link:
                 await self.close()
                 raise Lost(self._last_words(), sent=not _unreached(self._cause)) from None
             if error.code == INVALID_REQUEST and self._status == 404:
-                # A server that was started anew knows nothing of our session, and did nothing.
+                # A restarted server doesn't know our session, so it did nothing.
                 await self.close()
                 raise Lost("it has forgotten the session", sent=False) from None
             raise
 
     async def close(self) -> None:
-        """End it, also while it is being made."""
+        """Close the connection, even while it is being opened."""
         self._ended.set()
         if self._scope is not None and not self._ready.done():
             self._scope.cancel()
@@ -110,7 +110,7 @@ class Link:
             await self._tail.close()
             if not self._ready.done():
                 self._ready.set_exception(self._failure())
-                self._ready.exception()  # it may be that nobody waits for it
+                self._ready.exception()  # maybe nobody waits for it
 
     async def _live(self, scope: CancelScope) -> None:
         from mcp import Client
@@ -149,9 +149,9 @@ class Link:
         token = self._secrets.get(settings.token_env)
         client = httpx2.AsyncClient(
             headers={"authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # a call has a timeout of its own
+            timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # calls have their own timeout
             event_hooks={"response": [note]},
-            # A proxy that the environment names can't reach a server on this machine.
+            # A proxy from the environment can't reach a server on this machine.
             trust_env=urlsplit(settings.url).hostname not in ("localhost", "127.0.0.1", "::1"),
         )
         return streamable_http_client(settings.url, http_client=await stack.enter_async_context(client))
@@ -159,30 +159,34 @@ class Link:
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
     def _last_words(self) -> str:
-        """Why the server went away, as far as it can be known."""
+        """The reason why the connection was lost, if known."""
         said = self._tail.lines(1) or ([str(self._cause)] if self._cause else [])
         return self._hidden(f"it last said: {said[0]}" if said else "it said nothing")
 
     def _failure(self) -> AgentfwError:
-        """Why there is no connection, and what to check."""
+        """The error for a connection that could not be opened, with a fix."""
         settings, cause = self.settings, self._cause
         if isinstance(cause, ImportError):
             return MissingExtraError("the tool mcp", "web", module=cause.name or "mcp")
-        fix = f"run it by hand: {settings.server}" if settings.command else "is it running there, and is the URL right?"
+        fix = (
+            f"run it by hand: {settings.server}"
+            if settings.command
+            else "check that the server is running, and check the URL"
+        )
         if isinstance(cause, TimeoutError):
-            what = f"gave no list of tools within {settings.connect_deadline:g} s"
-            fix += "; a server that starts slowly needs a longer connect_deadline"
+            what = f"didn't list its tools within {settings.connect_deadline:g} s"
+            fix += "; for a server that starts slowly, increase connect_deadline"
         elif settings.command and isinstance(cause, OSError):
             what = f"can't be started: {cause.strerror}"
-            fix = f"is {settings.command} installed and on the PATH?"
+            fix = f"check that {settings.command} is installed and on the PATH"
         elif settings.url and _unreached(cause):
             what = "can't be reached"
         elif self._status:
             what = f"answers with HTTP {self._status}"
             if self._status in (401, 403):
-                fix = f"is the token in {settings.token_env} the right one?" if settings.token_env else "set token_env"
+                fix = f"check the token in {settings.token_env}" if settings.token_env else "set token_env"
         else:
-            what = "stopped before it had listed its tools"
+            what = "stopped before it listed its tools"
             what += f" ({cause})" if cause is not None and settings.url else ""
         said = "".join(f"\n  {line}" for line in self._tail.lines(8))
         what += f"; it last said:{said}" if said else ""
@@ -198,7 +202,7 @@ class Link:
 async def _watched(
     transport: AbstractAsyncContextManager[TransportStreams], ended: Callable[[], None]
 ) -> AsyncIterator[TransportStreams]:
-    """A transport that says when nothing more will come, which a session keeps to itself."""
+    """A transport that reports when it ends, which a session doesn't do."""
     import anyio
 
     async with transport as (arriving, leaving), anyio.create_task_group() as group:
@@ -221,7 +225,7 @@ async def _watched(
 
 
 class _Tail:
-    """The last lines that a process wrote to its stderr; the rest is forgotten, however much it is."""
+    """The last lines that a process wrote to its stderr. Earlier lines are discarded."""
 
     def __init__(self) -> None:
         reading, writing = os.pipe()
@@ -237,12 +241,12 @@ class _Tail:
                     self._last.append(line.rstrip())
 
     def inherited(self) -> None:
-        """The process has its own end now; ours would keep the pipe open after it died."""
+        """Close our copy of the process's end, which would keep the pipe open after the process dies."""
         self.file.close()
 
     async def close(self) -> None:
         self.file.close()
-        # What the process wrote last is perhaps still on its way; a grandchild that keeps the pipe is not waited for.
+        # The last lines may still be in transit. Don't wait for a grandchild that keeps the pipe open.
         await asyncio.to_thread(self._thread.join, 1.0)
 
     def lines(self, count: int) -> list[str]:
@@ -250,12 +254,12 @@ class _Tail:
 
 
 def _leaf(error: BaseException) -> BaseException:
-    """The error inside the groups that anyio's task groups put around it."""
+    """The error inside the groups of anyio's task groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _unreached(error: BaseException | None) -> bool:
-    """Whether an error says that nobody was there to take a request."""
+    """Whether the error means that nobody received the request."""
     return error is not None and type(error).__name__ in ("ConnectError", "ConnectTimeout")

@@ -15,34 +15,34 @@ __all__ = ["MCPSettings"]
 
 
 class MCPSettings(Settings):
-    command: str = Field("", description="The program that is the server, when it is to be started here.")
-    args: tuple[str, ...] = Field((), description="What the program is started with.")
+    command: str = Field("", description="Program of a server to start.")
+    args: tuple[str, ...] = Field((), description="Arguments of the program.")
     env: dict[str, str] = Field(
-        default_factory=dict, description="Environment variables of the program; it has PATH, HOME and the like anyway."
+        default_factory=dict, description="Environment variables of the program, besides PATH, HOME and the like."
     )
     pass_env: tuple[str, ...] = Field(
-        (), description="Environment variables to hand on by name: a secret in env would end up in the run's folder."
+        (), description="Names of environment variables to pass on. Use it for secrets, which `env` would store."
     )
-    url: str = Field("", description="Where the server is, when it runs already and speaks streamable HTTP.")
-    token_env: str = Field("", description="The environment variable with the bearer token that the URL wants.")
-    timeout: float = Field(60.0, gt=0, description="Seconds for one call, so that a slow tool can't stop an episode.")
-    connect_deadline: float = Field(30.0, gt=0, description="Seconds for the server to start and to list its tools.")
+    url: str = Field("", description="Address of a running server with streamable HTTP.")
+    token_env: str = Field("", description="Environment variable with the bearer token for the URL.")
+    timeout: float = Field(60.0, gt=0, description="Timeout of one call, in seconds.")
+    connect_deadline: float = Field(30.0, gt=0, description="Timeout for starting and listing tools, in seconds.")
     only: tuple[str, ...] = Field(
-        (), description="Which of its tools to offer: few are easier to choose from than many."
+        (), description="Names of the tools to offer. Default: all. Models choose better from a few."
     )
-    prefix: str = Field("", description="Put before the tools' names, to tell two servers' tools of one name apart.")
+    prefix: str = Field("", description="Prefix of the tools' names, to distinguish tools of several servers.")
 
     @model_validator(mode="after")
     def _one_way(self) -> MCPSettings:
         if bool(self.command) == bool(self.url):
-            raise ValueError("either command or url must be set, and not both")
+            raise ValueError("either command or url must be set, but not both")
         if self.url and urlsplit(self.url).scheme not in ("http", "https"):
-            raise ValueError("url must begin with http:// or https://")
+            raise ValueError("url must start with http:// or https://")
         return self
 
     @property
     def server(self) -> str:
-        """How errors call the server."""
+        """Name of the server in errors."""
         return self.url or shlex.join([self.command, *self.args])
 
     def handed_on(self) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""A run's figures as TensorBoard shows them.
+"""Logs a run's metrics for TensorBoard.
 
-The one rule: a figure is on disk when `log` returns, so that a run can be watched, and killed, at any time. Every start
-writes an event file of its own beside the earlier ones, and TensorBoard reads them as one run.
+A metric is on disk when `log` returns, so a run can be watched, and killed, at any time. Every start writes a new event
+file next to the earlier ones. TensorBoard reads them as one run.
 
     agentfw run inbox --tracker tensorboard && tensorboard --logdir runs
 
-Only the tensorboard package is needed, neither torch nor tensorflow.
+It needs only the tensorboard package, not torch or tensorflow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["TensorBoardSettings", "TensorBoardTracker"]
 class TensorBoardSettings(Settings):
     folder: str = Field(
         "",
-        description="Where all runs' event files go, each run's in a folder of its own; empty is in the run's folder.",
+        description="Folder for the event files of all runs, in one subfolder per run. Default: the run's folder.",
     )
 
 
@@ -76,7 +76,7 @@ def _scalar(name: str, value: float) -> Any:
 
 
 def _text(name: str, text: str) -> Any:
-    """Words for the text tab. TensorBoard's own way of making them wants tensorflow."""
+    """A text for the text tab. TensorBoard's own function for this needs tensorflow."""
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.types_pb2 import DT_STRING
