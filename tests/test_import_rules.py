@@ -73,7 +73,7 @@ def test_a_file_has_one_subject_and_says_which(package: str, path: Path) -> None
 
     assert len(text.splitlines()) <= LONGEST
     if text.strip():
-        assert ast.get_docstring(tree(path)), "a module begins with what it is, and the one rule that matters"
+        assert ast.get_docstring(tree(path)), "a module begins with a docstring that says what it is"
 
 
 @each_file

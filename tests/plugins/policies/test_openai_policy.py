@@ -525,7 +525,7 @@ def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
         error = fails(policy_at(address, retries=1))
     assert address in error.message
     assert "2 tries" in error.message
-    assert "is the server running" in error.fix
+    assert "check that the server is running" in error.fix
 
 
 # -- many at once ------------------------------------------------------------------------------------------------------

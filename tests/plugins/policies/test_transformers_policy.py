@@ -426,7 +426,7 @@ def test_no_memory_left_says_what_to_lower(small_model: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Engine, "_step", full)
 
-    with pytest.raises(AgentfwError, match="no memory is left") as caught:
+    with pytest.raises(AgentfwError, match="out of memory while generating") as caught:
         using(policy, lambda policy: policy.generate(request(1)))
     assert "policy.batch" in caught.value.fix
 
