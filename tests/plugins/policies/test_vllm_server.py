@@ -285,7 +285,7 @@ def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
     ("answers", "said", "fix"),
     [
         ({"v1_load_lora_adapter": (404, "Not Found")}, "HTTP 404", "VLLM_ALLOW_RUNTIME_LORA_UPDATING"),
-        ({"v1_load_lora_adapter": (400, '{"message": "no adapter there"}')}, "no adapter there", "that the server can read"),
+        ({"v1_load_lora_adapter": (400, '{"message": "no adapter there"}')}, "no adapter there", "server can read"),
         ({"sleep": (404, "Not Found")}, "HTTP 404", "--enable-sleep-mode"),
         ({"v1_completions": (400, "maximum context length is 200")}, "maximum context", "lower window"),
         ({"v1_completions": (500, "CUDA out of memory")}, "CUDA out of memory", "policy.memory"),
