@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agentfw import Seeds
-from agentfw.episode import Episode, Turn
+from agentfw import Batch, Episode, Seeds, Turn
 from agentfw.errors import UsageError
-from agentfw.learner import Batch
 
 from .token_tree import TurnTokens
 

@@ -93,7 +93,7 @@ def test_a_server_that_never_comes_up_has_a_deadline(small_model: Path, tmp_path
     with pytest.raises(EndpointError, match="didn't start in time") as caught:
         asked(make(small_model, start_deadline=2.0, python=program(tmp_path / "python", "import time; time.sleep(99)")))
 
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 90
     assert "start_deadline" in caught.value.fix
 
 
