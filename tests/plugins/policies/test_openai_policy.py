@@ -485,11 +485,11 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
     ("reply", "words"),
     [
         (Reply(completion().body, missing=20), "RemoteProtocolError"),
-        (Reply(b"<html>nginx says hello</html>", headers={"content-type": "text/html"}), "no JSON: <html>nginx"),
+        (Reply(b"<html>nginx says hello</html>", headers={"content-type": "text/html"}), "not JSON: <html>nginx"),
         (Reply({"error": {"message": "upstream is away"}}), "no choices: upstream is away"),
         (Reply({"choices": []}), "no choices"),
         (Reply({"choices": [{"finish_reason": "stop"}]}), "no message"),
-        (Reply([]), "no JSON object"),
+        (Reply([]), "not a JSON object"),
         (completion(finish_reason="abort"), "aborted the answer"),
     ],
 )

@@ -293,7 +293,7 @@ def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
         ({"v1_completions": (500, "CUDA out of memory")}, "CUDA out of memory", "policy.memory"),
         ({"v1_completions": (200, '{"choices": [{"text": "tea"}]}')}, "no token ids with their logprobs", "vLLM"),
         ({"v1_completions": (200, '{"choices": []}')}, "no choices", "vLLM"),
-        ({"v1_completions": (200, "<html>")}, "no JSON", "vLLM"),
+        ({"v1_completions": (200, "<html>")}, "not JSON", "vLLM"),
     ],
 )
 def test_what_a_server_refuses_is_told_with_what_helps(
