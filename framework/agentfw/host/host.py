@@ -151,8 +151,19 @@ class Host:
         """The pydantic model of a component's settings; None where it has no settings."""
         return component_loading.settings_model(self.find(kind, name))
 
-    def create(self, kind: str, name: str, settings: Mapping[str, object], *, where: str = "") -> object:
-        """Make a component. `where` is how errors call its settings: the kind, unless something else is given."""
+    def check_settings(
+        self, kind: str, name: str, settings: Mapping[str, object], *, where: str = ""
+    ) -> BaseModel | None:
+        """Validate the settings of a component; None where it has no settings."""
+        return component_loading.check_settings(self.find(kind, name), settings, where or kind)
+
+    def create(
+        self, kind: str, name: str, settings: Mapping[str, object] | BaseModel | None, *, where: str = ""
+    ) -> object:
+        """Make a component. `where` is how errors call its settings: the kind, unless something else is given.
+
+        Settings that `check_settings` gave are used as they are.
+        """
         return component_loading.create(self.find(kind, name), settings, where or kind, self)
 
     def missing_extra(self, registered: Registered) -> str:

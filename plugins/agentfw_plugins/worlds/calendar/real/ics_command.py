@@ -116,7 +116,8 @@ def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
     """The policy as a run of the shipped spec would make it."""
     from agentfw.host import Host, HostOptions
     from agentfw.host.project import find_project
-    from agentfw.runs.assembly import assemble, resolve
+    from agentfw.runs.assembly import assemble
+    from agentfw.runs.resolution import resolve
     from agentfw.runs.spec import apply_assignments, parse_spec, read_spec
     from agentfw.settings import parse_assignments
 
