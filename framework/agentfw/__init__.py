@@ -1,7 +1,7 @@
 """agentfw: agents that learn their user, built from plugins on an explicit timeline.
 
-The one rule: a name is imported when it is first used, so that `from agentfw import Component, hookimpl`, the first
-line of every plugin, loads neither pydantic nor numpy.
+Names are imported when they are first used. So `from agentfw import Component, hookimpl`, the first line of every
+plugin, loads neither pydantic nor numpy.
 
     from agentfw import Component, hookimpl
 
@@ -145,10 +145,10 @@ __all__ = [
     "__version__",
     "action",
     "hookimpl",
-    # `tool`, the decorator, is no name of ours: it would hide behind the module agentfw.tool as soon as that is loaded.
+    # `tool`, the decorator, is not exported: once agentfw.tool is imported, that module would hide it.
 ]
 
-# A new public name has three places: here, in __all__, and above for type checkers. A test compares them.
+# A new public name belongs in three places: here, in __all__, and above for type checkers. A test compares them.
 _MODULES: dict[str, tuple[str, ...]] = {
     "agent": ("Agent", "Decision"),
     "component": ("Component", "KINDS", "Kind"),
@@ -210,7 +210,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value  # the next use doesn't come here
+    globals()[name] = value  # so that __getattr__ isn't called again for this name
     return value
 
 

@@ -1,6 +1,6 @@
-"""An agent and an environment on one timeline; it ends as an episode.
+"""Plays an agent and an environment on one timeline; the result is an episode.
 
-The one rule: the world does not wait for the agent. While the agent decides, and while what it began is in flight,
+The world does not wait for the agent. While the agent decides, and while what it began is in flight,
 things go on happening; the interface says when it is shown them, and the agent says whether it breaks off for them.
 
     episode = await Engagement(Inbox(), agent, EventDriven()).run(Task(0, seed=7))
@@ -31,8 +31,6 @@ from .timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timel
 
 __all__ = ["Engagement"]
 
-Watch = Callable[[Episode, Turn], None]
-
 
 class Engagement:
     """One agent in one world. Run it, or start it on a timeline that somebody else drives."""
@@ -48,7 +46,7 @@ class Engagement:
         max_turns: int = 10_000,
         max_events: float = MAX_EVENTS,
         max_events_per_instant: float = MAX_EVENTS_PER_INSTANT,
-        watch: Watch | None = None,
+        watch: Callable[[Episode, Turn], object] | None = None,
     ) -> None:
         self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
         self.horizon, self.max_turns, self.watch = horizon, max_turns, watch

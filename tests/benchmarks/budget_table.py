@@ -1,4 +1,4 @@
-"""Training to be right in time beside training to be right, as a table; for docs/engagement.md.
+"""Training to be right in time beside training to be right, as a table; for docs/results/budget.md.
 
     python tests/benchmarks/budget_table.py --work FOLDER
     python tests/benchmarks/budget_table.py --work FOLDER --seeds 7 8 9 --jobs 2 --json

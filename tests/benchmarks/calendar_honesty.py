@@ -1,6 +1,6 @@
 """Is the calendar benchmark honest? The error of everybody who doesn't know the user, and of those who do.
 
-    python tests/benchmarks/calendar_honesty.py                 # the ten held-out users; docs/calendar.md's table
+    python tests/benchmarks/calendar_honesty.py                 # ten held-out users; docs/results/calendar.md
     python tests/benchmarks/calendar_honesty.py --worlds 10      # and those of nine more worlds: a hundred users
     python tests/benchmarks/calendar_honesty.py --json
     python tests/benchmarks/calendar_honesty.py --fit            # fit anew what `linear` expects: training users only

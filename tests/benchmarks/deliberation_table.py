@@ -1,4 +1,4 @@
-"""How long to think, learned with a clock and without one: the tables and pictures of docs/engagement.md.
+"""How long to think, learned with a clock and without one: the tables and pictures of docs/results/deliberation.md.
 
     python tests/benchmarks/deliberation_table.py
     python tests/benchmarks/deliberation_table.py --setting chain --tables tables --pictures docs/pictures --json

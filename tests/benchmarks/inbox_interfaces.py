@@ -3,7 +3,7 @@
     python tests/benchmarks/inbox_interfaces.py
     python tests/benchmarks/inbox_interfaces.py --seeds 20 --json
 
-Prints the tables of docs/engagement.md and docs/timeline.md, with the paper's figures in brackets where its text still
+Prints the tables of docs/results/inbox.md, with the paper's figures in brackets where its text still
 has them. The figures of one decomposition come from this command, too:
 
     agentfw compare interfaces inbox --set policy.tokens=0 --set environment.single=true --seeds 0-199 --episodes 5

@@ -1,4 +1,4 @@
-"""Tutoring with cooking, one rule under each interface, with one dish and with several; for docs/engagement.md.
+"""Tutoring with cooking, one rule under each interface, with one dish and with several; for docs/results/kitchen.md.
 
     python tests/benchmarks/kitchen_table.py
     python tests/benchmarks/kitchen_table.py --variant multi --pictures docs/pictures --json

@@ -1,4 +1,6 @@
-"""When to leave what one is doing: a learned policy on the timeline beside loops and patches; for docs/engagement.md.
+"""When to leave what one is doing: a learned policy on the timeline beside loops and patches.
+
+The tables of docs/results/patrol.md:
 
     python tests/benchmarks/patrol_table.py
     python tests/benchmarks/patrol_table.py --depth 2 --tables tables --pictures docs/pictures --json

@@ -423,7 +423,7 @@ def test_a_tool_that_fails_or_hangs_is_an_observation() -> None:
     answers = {one.data["tool"]: (one.data["well"], str(one)) for one in agent.moments[1].observations}
     assert answers == {
         "broken": (False, "broken failed: OSError: no disk"),
-        "hanging": (False, "hanging gave no answer within 0.02 s"),
+        "hanging": (False, "hanging timed out after 0.02 s"),
     }
 
 

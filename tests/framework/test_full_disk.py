@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
 
     assert stopped.returncode == 1, stopped.stderr
     assert "No space left on device" in stopped.stderr
-    assert "make room on the disk; what was written before is intact; then go on: agentfw runs resume" in stopped.stderr
+    assert "free disk space; earlier records are intact; then go on: agentfw runs resume" in stopped.stderr
     lines(folder)
 
     assert agentfw("runs", "resume", str(folder)).returncode == 1, "it is still full"

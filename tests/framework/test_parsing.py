@@ -91,16 +91,16 @@ def test_what_is_no_call_is_no_failure_either(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("<tool_call>open 3</tool_call>", "holds no JSON"),
-        ('```json\n{"name": "open", "arguments": {"message": 3\n```', "holds no JSON"),
+        ("<tool_call>open 3</tool_call>", "without JSON in it"),
+        ('```json\n{"name": "open", "arguments": {"message": 3\n```', "contains no JSON"),
         ('{"name": "opne", "arguments": {}}', 'did you mean "open"'),
         ('{"name": 7}', "without a name"),
         ('{"name": "open", "arguments": [3]}', "must be an object"),
         ('{"name": "open", "arguments": "three"}', "must be an object"),
         ("<tool_call>3</tool_call>", "must be an object with a name"),
-        ('{"name": "open", "arguments": {"message": NaN}}', "no plain JSON"),
-        ('{"name": "open", "arguments": {"message": 1e999}}', "no plain JSON"),
-        ('<tool_call>{"name": "open", "arguments": {"message": -Infinity}}</tool_call>', "holds no JSON"),
+        ('{"name": "open", "arguments": {"message": NaN}}', "not plain JSON"),
+        ('{"name": "open", "arguments": {"message": 1e999}}', "not plain JSON"),
+        ('<tool_call>{"name": "open", "arguments": {"message": -Infinity}}</tool_call>', "without JSON in it"),
         ('{"name": "open", "arguments": ' + '{"a":' * 70 + "1" + "}" * 71, "nested too deep"),
     ],
 )

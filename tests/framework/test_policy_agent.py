@@ -13,7 +13,7 @@ from agentfw.episode import Call, Episode, Message, Task
 from agentfw.errors import UsageError
 from agentfw.interfaces import Interface
 from agentfw.memory import Memory, Query, Recollection
-from agentfw.policy import Generation, Policy, Request
+from agentfw.policy import Generation, Policy, Request, Sampling
 from agentfw.policy_agent import PolicyAgent
 from agentfw.tool import Tool, tool
 
@@ -246,3 +246,32 @@ def test_the_round_is_told() -> None:
     episode = play(policy, Rounds())
     assert read(policy.requests[0])[-1] == ("user", "[0] round 2 of 9")
     assert (episode.turns[0].round, episode.rounds) == (2, 9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "kept"),
+    [
+        (Sampling(0.7, 0.9), (None, None), (0.7, 0.9)),
+        (Sampling(0.7, 0.9), (0.5, 1.0), (0.5, 1.0)),
+        (Sampling(), (None, None), (1.0, 1.0)),
+        (Sampling(), (0.0, None), (0.0, 1.0)),
+    ],
+)
+def test_a_turn_keeps_how_it_was_sampled(
+    asked: Sampling, said: tuple[float | None, float | None], kept: tuple[float, float]
+) -> None:
+    """What the policy says of itself counts, and else what it was asked for."""
+    answer = Generation("well", count=4, temperature=said[0], top_p=said[1])
+
+    episode = play(Scripted(answer), Desk(), sampling=asked)
+
+    assert (episode.turns[0].temperature, episode.turns[0].top_p) == kept
+    assert Episode.from_record(episode.to_record()) == episode
+
+
+def test_an_answer_that_is_broken_off_keeps_how_it_was_sampled() -> None:
+    answer = Generation("a long answer", count=10, pieces=tuple("a long ans"), temperature=0.3, top_p=0.8)
+
+    cut = answer.cut(3)
+
+    assert (cut.finish, cut.temperature, cut.top_p) == ("interrupted", 0.3, 0.8)

@@ -167,7 +167,7 @@ def test_a_hundred_thousand_points_stay_small_and_keep_their_peaks() -> None:
 
 
 def test_series_that_do_not_fit_together_are_refused() -> None:
-    with pytest.raises(UsageError, match="3 values of y and 2 of x"):
+    with pytest.raises(UsageError, match="3 y values and 2 x values"):
         Series("s", [1, 2, 3], x=[1, 2])
     with pytest.raises(UsageError, match="one side of a band"):
         Series("s", [1, 2, 3], low=[1, 2, 3])

@@ -55,7 +55,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         'my.toml.episode: no such key; did you mean "episodes"?',
         'my.toml.seed: must be a whole number (got "x")',
         'my.toml.interface: no interface is called "evnt_driven"; did you mean "event_driven"?',
-        'my.toml.rewards.0.weight: "heavy" is no weight',
+        'my.toml.rewards.0.weight: "heavy" is not a weight',
         'my.toml.sampling.temprature: no such key; did you mean "temperature"?',
     ):
         assert words in caught.value.message

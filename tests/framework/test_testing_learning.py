@@ -260,6 +260,20 @@ class Noisy(Centred):
         return random.random()
 
 
+class Insatiable(Centred):
+    """Never has enough."""
+
+    def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
+        return wanted
+
+
+class Fractional(Centred):
+    """Wants half a group."""
+
+    def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
+        return 0.5  # type: ignore[return-value]
+
+
 class NoLoss(Centred):
     def loss(self) -> Loss:
         return Loss("")
@@ -443,6 +457,8 @@ BROKEN: list[tuple[str, type, str]] = [
     ("optimizer", SecretState, "it_goes_on_where_it_was"),
     ("optimizer", Noisy, "the_same_gets_the_same"),
     ("optimizer", Shuffling, "scores_stay_as_they_are"),
+    ("optimizer", Insatiable, "it_stops_asking_for_groups"),
+    ("optimizer", Fractional, "it_stops_asking_for_groups"),
     ("optimizer", NoLoss, "it_names_its_loss"),
     ("optimizer", Unmeasured, "its_figures_are_numbers"),
     ("learner", Promising, "an_update_gives_an_adapter"),

@@ -81,7 +81,7 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
         ({"policy": fault("biased", "stale")}, PluginError, "with base after bias@1 was published"),
         ({"policy": fault("biased", "context")}, PluginError, "of bandit + biased failed: ValueError: the prompt has"),
         ({"learner": fault("bias", "memory")}, AgentfwError, 'the learner "bias", making update 1, ran out of memory'),
-        ({"learner": fault("bias", "version")}, PluginError, "gave no new version: bias at"),
+        ({"learner": fault("bias", "version")}, PluginError, "returned no new version: bias at"),
         ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
         ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
     ],

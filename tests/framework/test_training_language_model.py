@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 SITE = Path(__file__).parents[1] / "site"
+REPORTED = "On policy: no clipping took part."
 ANSWER = '{"name": "say", "arguments": {"word": "juice"}}'
 
 
@@ -45,3 +46,69 @@ def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_p
     served = [line["served"] for line in folder.updates()]
     assert all(figures["proven"] == 1 for figures in served)
     assert all(figures["probe_mismatch_most"] < 1e-4 for figures in served), "sampler and trainer agree"
+
+
+@pytest.mark.slow
+def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(laboratory: Any, tmp_path: Path) -> None:
+    models = importlib.import_module("agentfw_laboratory.models")
+    model = models.make_model(tmp_path / "model")
+    adapter = models.make_adapter(model, tmp_path / "adapter", seed=1, scale=0.5)
+    named = {"model": str(model)}
+
+    folder = laboratory.train(
+        tmp_path / "runs",
+        policy={"name": "transformers", "settings": named},
+        optimizer={"name": "grpo", "settings": {"kl": 0.1}},
+        learner={
+            "name": "lora",
+            "settings": {**named, "adapter": str(adapter), "rank": 4, "alpha": 8, "learning_rate": 0.01},
+        },
+        tasks=2,
+        samples=2,
+        updates=2,
+        max_turns=2,
+        sampling={"max_tokens": 12},
+        evaluation={"every": 2, "tasks": 2},
+    ).folder
+
+    played = [folder.evaluation(0), folder.rollouts(1)]
+    assert {turn.version for part in played for episode in part.episodes() for turn in episode.turns} == {"policy@0"}
+    for line in folder.updates():
+        assert line["served"].get("probe_mismatch_most", 0) < 1e-3
+        assert line["learner"].get("mismatch_largest", 0) < 1e-3, "sampler and trainer begin with the same adapter"
+    expected = laboratory.left(folder)
+    (folder.path / "summary.json").unlink()
+    laboratory.resume(folder)
+    assert laboratory.left(folder) == expected
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
+    laboratory: Any, tmp_path: Path, steps: int
+) -> None:
+    """Rollouts at 0.4, evaluations at 0.6 and top_p 0.9: neither is mistaken for another model."""
+    from agentfw.runs.report import write_report
+
+    model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
+
+    folder = laboratory.train(
+        tmp_path / "runs",
+        environment={"name": "bandit", "settings": {"rounds": 2}},
+        policy={"name": "transformers", "settings": {"model": model}},
+        optimizer={"name": "grpo", "settings": {"importance_cap": 2.0}},
+        learner={"name": "lora", "settings": {"model": model, "learning_rate": 0.02, "steps": steps}},
+        updates=2,
+        tasks=2,
+        samples=2,
+        max_turns=2,
+        sampling={"temperature": 0.4, "max_tokens": 12},
+        evaluation={"every": 2, "tasks": 2, "sampling": {"temperature": 0.6, "top_p": 0.9, "max_tokens": 12}},
+    ).folder
+
+    turns = [turn for episode in folder.rollouts(2).episodes() for turn in episode.turns]
+    assert {(turn.temperature, turn.top_p) for turn in turns} == {(0.4, 1.0)}
+    figures = [line["learner"] for line in folder.updates()]
+    assert all(each["mismatch_largest"] < 1e-3 and each["importance_capped"] == 0 for each in figures)
+    assert [each["on_policy"] for each in figures] == [float(steps == 1)] * 2
+    write_report(folder)
+    assert (REPORTED in (folder.path / "report.html").read_text()) == (steps == 1)

@@ -90,7 +90,7 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None
 def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:
     assert finite({"loss": 1.0}, "the learner") == {"loss": 1.0}
     for value in (float("nan"), float("-inf")):
-        with pytest.raises(PluginError, match="the learner has measured loss as") as caught:
+        with pytest.raises(PluginError, match="the learner reported loss =") as caught:
             finite({"kl": 0.1, "loss": value}, "the learner")
         assert "learning rate" in caught.value.fix
 

@@ -131,6 +131,23 @@ def test_each_change_has_a_number_and_what_it_touched_is_found_by_it(open_store:
     assert store.ended(third.number) == []
 
 
+@pytest.mark.parametrize("only_changed", [False, True])
+def test_skills_come_in_batches_by_number(open_store: Open, only_changed: bool) -> None:
+    store = open_store()
+    with store.writing() as change:
+        numbers = [add(store, change, "ana", f"skill {place}") for place in range(5)]
+    with store.writing() as later:
+        store.touch(later, [numbers[3], numbers[0], numbers[1]])
+    since = change.number if only_changed else 0
+
+    batches = [rows.numbers.tolist() for rows in store.live(since, rows=2)]
+
+    if only_changed:
+        assert batches == [[numbers[0], numbers[1]], [numbers[3]]]
+    else:
+        assert batches == [numbers[:2], numbers[2:4], numbers[4:]]
+
+
 def test_tenants_share_nothing(open_store: Open) -> None:
     ours, theirs = open_store("ours"), open_store("theirs")
     with ours.writing() as change:

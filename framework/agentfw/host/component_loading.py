@@ -1,7 +1,7 @@
-"""From the description of a component to the thing itself: the only place where a component's code is imported.
+"""Creates components from their descriptions; the only place where a component's code is imported.
 
-Whatever goes wrong here is the error of the distribution that offers the component, named, with a command that fixes
-it; errors that the component raises on purpose (`AgentfwError`) pass unchanged.
+Whatever goes wrong here becomes an error that names the distribution of the component, with a command to fix it. Errors
+that the component raises on purpose (`AgentfwError`) pass unchanged.
 
     memory = create(registered, {"limit": 10}, where="memory")
 """

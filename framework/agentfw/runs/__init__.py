@@ -1,6 +1,6 @@
-"""Runs: what a run is made of, the loop that plays and learns, what is on disk of it, and what came of it.
+"""Runs: playing tasks, learning from them, and storing and reporting the results.
 
-`spec.py` says what to do, `assembly.py` makes the components, `run.py` and `loop.py` do it, `folder.py` and
-`journal.py` keep it, `summary.py`, `comparison.py` and `report.py` tell the result. A run with an optimizer is called a
-training.
+`spec.py` says what to do, `assembly.py` creates the components, `run.py` and `loop.py` do the work, `folder.py` and
+`journal.py` store it, `summary.py`, `comparison.py` and `report.py` present the results. A run with an optimizer is
+called a training.
 """

@@ -48,7 +48,7 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, secrets: Mapp
     resolved, sources = resolve(spec, host)
     for component, source in about.get("components", {}).items():
         if sources.get(component) != source:
-            host.notes.append(f"{component} came from {source} and comes from {sources.get(component)} now")
+            host.notes.append(f"{component} came from {source} and now comes from {sources.get(component)}")
     before = about.get("settings", {})
     return _changed(resolved, lambda kind, choice, where: _as_before(host, kind, choice, where, before.get(where)))
 

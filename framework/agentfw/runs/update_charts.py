@@ -1,6 +1,6 @@
-"""The updates of a training as charts and as a table, for its report.
+"""Charts and a table of a training's updates, for its report.
 
-These are figures of a policy that is being trained; its worth is told by the evaluations.
+These metrics come from rollouts, while the policy changes. Evaluations show how good the policy is.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..report import Bar, Canvas, Series, bar_chart, line_chart, short
 from ..report.html import Cell
 from .figures import flat
 
-__all__ = ["update_charts", "updates_table"]
+__all__ = ["clipping_note", "update_charts", "updates_table"]
 
 _CHARTS = (
     ("Reward of the rollouts by update", "reward", {"reward": "reward"}),
-    ("Distance to the untrained policy", "KL", {"learner/kl": "KL"}),
+    ("KL divergence from the untrained policy", "KL", {"learner/kl": "KL"}),
     ("Entropy by update", "entropy", {"learner/entropy": "entropy"}),
     (
         "Sampler against trainer by update",
@@ -26,7 +26,7 @@ _CHARTS = (
     ),
     ("Groups by update", "groups", {"groups": "played", "groups_learned": "learned from"}),
 )
-"""Of each chart its title, its y label, and the names of its figures; one without figures isn't drawn."""
+"""Title, y label and names of the metrics of each chart. A chart without any of its metrics is omitted."""
 _PHASES = {"play": "playing", "learn": "learning", "publish": "publishing", "evaluate": "evaluating"}
 _COLUMNS = {
     "reward": "reward",
@@ -61,6 +61,12 @@ def update_charts(lines: Sequence[Mapping[str, Any]], widths: tuple[float, float
     bars = [Bar(_PHASES[name], value) for name, value in seconds.items()]
     wide, narrow = (bar_chart(bars, title="Seconds by phase, in all", width=width) for width in widths)
     yield wide, narrow
+
+
+def clipping_note(lines: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence where every update had a single step, in which no clipping setting has an effect."""
+    known = [line["learner"]["on_policy"] for line in lines if "on_policy" in line["learner"]]
+    return "On policy: no clipping took part." if known and all(known) else ""
 
 
 def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:

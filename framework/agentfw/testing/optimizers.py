@@ -1,6 +1,6 @@
 """The contract of optimizers.
 
-The one rule: whatever the scores, the advantages are finite and belong to turns that exist; and what an optimizer
+Whatever the scores, the advantages are finite and belong to turns that exist; and what an optimizer
 remembers can be written down and taken back without anybody noticing.
 """
 
@@ -128,6 +128,18 @@ def scores_stay_as_they_are(subject: Optimizers) -> None:
     require(batch == before, "it altered the episodes or their scores")
 
 
+def it_stops_asking_for_groups(subject: Optimizers) -> None:
+    """A training plays the groups that it misses, and it doesn't ask for more for ever."""
+    for groups in ([_group(0, 4)], [_group(0, 4, lambda sample: 1.0)]):
+        optimizer, played = subject.make(), list(groups)
+        while missing := optimizer.missing(played, 2):
+            require(
+                isinstance(missing, int) and missing > 0, f"it misses {missing!r} groups, which is no number of them"
+            )
+            require(len(played) < 1000, "of a batch of 2 groups it has seen 1,000, and asks for more")
+            played += groups * missing
+
+
 def it_names_its_loss(subject: Optimizers) -> None:
     """It says which loss its advantages are for."""
     loss = subject.make().loss()
@@ -153,6 +165,7 @@ OPTIMIZER: list[CheckFunction] = [
     it_goes_on_where_it_was,
     the_same_gets_the_same,
     scores_stay_as_they_are,
+    it_stops_asking_for_groups,
     it_names_its_loss,
     its_figures_are_numbers,
 ]

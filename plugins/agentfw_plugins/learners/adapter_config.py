@@ -72,8 +72,11 @@ def _same(name: str, found: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
     value = found[name]
     if name == "init_lora_weights":
         return value in _PLAIN_STARTS
-    if name == "target_modules" and isinstance(value, str):
-        return True  # a pattern; which modules it means shows in the names of the weights
+    if name == "target_modules":
+        if isinstance(value, str):
+            return True  # a pattern; which modules it means shows in the names of the weights
+        # PEFT writes whole paths for all-linear. In which layers they are shows in the names of the weights, too.
+        return {each.rpartition(".")[2] for each in value} == {each.rpartition(".")[2] for each in here[name]}
     return bool(_plain(value) == _plain(here.get(name)))
 
 

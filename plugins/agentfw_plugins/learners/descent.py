@@ -1,8 +1,9 @@
-"""From lessons to steps down the loss: pieces of a batch through the network and back, and an optimizer's step.
+"""Gradient descent on lessons: pieces of a batch go through the network and back, then the optimizer takes a step.
 
-The one rule: a minibatch's loss doesn't depend on how it is cut into pieces. What each token counts is known before
-anything is computed, so pieces are computed one after the other, each forgotten before the next, and their gradients
-add up.
+A minibatch's loss doesn't depend on how it is cut into pieces. The weight of each token is known before anything is
+computed, so pieces are computed one after the other, each freed before the next, and their gradients add up. The
+weights are those of the whole batch, times the number of minibatches: a token counts the same whichever minibatch it
+is in.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from agentfw.optimizer import Loss
 
 from .lessons import Lesson
 from .losses import Figures, Terms, loss_of, weights
-from .network import Network
+from .network import Network, Which
 from .settings import TrainableSettings
 from .token_tree import Packed, unique_tokens
 
@@ -31,9 +32,10 @@ __all__ = ["Descent", "peak_memory"]
 
 @dataclass(slots=True)
 class Piece:
-    """What is computed in one go, with what its loss is made of beside the logprobs of now."""
+    """Tokens that are computed at once, with what their loss is made of besides the current logprobs."""
 
     packed: Packed
+    temperature: float
     advantages: torch.Tensor
     weights: torch.Tensor
     turns: torch.Tensor
@@ -44,7 +46,7 @@ class Piece:
 
 @dataclass
 class Descent:
-    """The way down: a network, its optimizer, and how many steps are behind it."""
+    """A network, its optimizer, and the number of steps taken so far."""
 
     network: Network
     optimizer: torch.optim.Optimizer
@@ -54,22 +56,31 @@ class Descent:
     figures: Figures = field(default_factory=Figures)
 
     def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
-        """Go through the minibatches `rounds` times, a step for each that has anything to teach; what came of it."""
+        """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures."""
         self.figures = Figures()
-        prepared = [self._prepare(lessons, loss) for lessons in minibatches]
+        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
+        lengths = [len(lesson.tokens.sampled) for lesson in lessons]
+        counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
+        prepared = [
+            self._prepare([(lesson, next(counts) * len(minibatches)) for lesson in minibatch], loss)
+            for minibatch in minibatches
+        ]
         pieces = [piece for minibatch in prepared for piece in minibatch]
+        # With a single step the logprobs before it are those that are computed for it anyway, and every ratio is 1.
+        single = rounds * sum(map(bool, prepared)) <= 1
         with torch.no_grad():
             for piece in pieces:
-                # With a single step the logprobs before it are those that are computed for it anyway.
-                if loss.name == "clipped" and rounds * len(prepared) > 1:
-                    piece.before = self.network.logprobs(piece.packed)[0]
+                if loss.name == "clipped" and not single:
+                    piece.before = self._logprobs(piece)[0]
                 if loss.kl:
-                    piece.base = self.network.logprobs(piece.packed, base=True)[0]
+                    piece.base = self._logprobs(piece, of=self.settings.reference)[0]
         gradients = [self._step(minibatch, loss) for _ in range(rounds) for minibatch in prepared if minibatch]
-        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
-        return self.figures.means(len(gradients)) | {
+        figures = self.figures.means(len(gradients))
+        if loss.name == "clipped":
+            figures["on_policy"] = float(single)
+        return figures | {
             "gradient_norm": sum(gradients) / max(1, len(gradients)),
             "steps": len(gradients),
             "learning_rate": self._rate(max(0, self.steps - 1)),
@@ -83,19 +94,28 @@ class Descent:
             "tokens_plain": sum(len(tokens.prompt) + len(tokens.sampled) - 1 for tokens in taught),
         }
 
-    def _prepare(self, lessons: Sequence[Lesson], loss: Loss) -> list[Piece]:
-        """The pieces of one minibatch. Lessons that teach nothing count in its means, and aren't computed."""
-        counts = weights(loss, [len(lesson.tokens.sampled) for lesson in lessons])
-        taught = [(lesson, count) for lesson, count in zip(lessons, counts, strict=True) if _teaches(lesson, loss)]
+    def _prepare(self, lessons: Sequence[tuple[Lesson, float]], loss: Loss) -> list[Piece]:
+        """The pieces of one minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
+        taught = [(lesson, count) for lesson, count in lessons if _teaches(lesson, loss)]
+        temperatures = sorted({lesson.temperature for lesson, _ in taught})
+        return [
+            piece
+            for temperature in temperatures
+            for piece in self._pieces([each for each in taught if each[0].temperature == temperature], temperature)
+        ]
+
+    def _pieces(self, taught: Sequence[tuple[Lesson, float]], temperature: float) -> list[Piece]:
+        """The pieces of lessons with their weights, all of them at one temperature."""
         advantages = numpy.array([lesson.advantage for lesson, _ in taught], dtype=numpy.float32)
         each = numpy.array([count for _, count in taught], dtype=numpy.float32)
         pieces: list[Piece] = []
-        for packed in self.network.pack([lesson.tokens for lesson, _ in taught]) if taught else ():
+        for packed in self.network.pack([lesson.tokens for lesson, _ in taught]):
             order = list(dict.fromkeys(packed.turn.tolist()))
             sampled = numpy.array([value for turn in order for value in _sampler(taught[turn][0])], dtype=numpy.float32)
             pieces.append(
                 Piece(
                     packed,
+                    temperature,
                     self._tensor(advantages[packed.turn]),
                     self._tensor(each[packed.turn]),
                     self._tensor(numpy.unique(packed.turn, return_inverse=True)[1]),
@@ -107,13 +127,13 @@ class Descent:
         return pieces
 
     def _step(self, pieces: Sequence[Piece], loss: Loss) -> float:
-        """One step; gives the length of its gradient."""
+        """Take one step, and return the norm of its gradient."""
         parameters = self.network.parameters()
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
         self.optimizer.zero_grad()
         for piece in pieces:
-            logprobs, entropy = self.network.logprobs(piece.packed)
+            logprobs, entropy = self._logprobs(piece)
             self.figures.add("entropy", entropy)
             before = logprobs.detach() if piece.before is None else piece.before
             terms = Terms(logprobs, before, piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base)
@@ -121,17 +141,17 @@ class Descent:
         length = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip))
         if not math.isfinite(length):
             raise AgentfwError(
-                f"the gradient of step {self.steps + 1} is {length}, so the step isn't taken",
-                fix="lower learner.learning_rate, or go back to an earlier version: these weights may be broken",
+                f"the gradient of step {self.steps + 1} is {length}, so the step was not taken",
+                fix="lower learner.learning_rate, or resume from an earlier version: these weights may be broken",
             )
         self.optimizer.step()
         self.steps += 1
         return length
 
     def _rate(self, step: int) -> float:
-        """The learning rate of a step, from 0: up to its height in a line, down in half a cosine to a tenth of it.
+        """The learning rate of a step, counted from 0: a linear warm-up, then half a cosine down to a tenth.
 
-        Not to nothing: a training that goes on for longer than was thought would learn no more, and nobody would know.
+        It doesn't fall to zero: a training that goes on for longer than planned would silently stop learning.
         """
         warmup, decay = self.settings.warmup, self.settings.decay
         if step < warmup:
@@ -141,12 +161,15 @@ class Descent:
             return self.learning_rate * (0.55 + 0.45 * math.cos(math.pi * done))
         return self.learning_rate
 
+    def _logprobs(self, piece: Piece, *, of: Which = "trained") -> tuple[torch.Tensor, torch.Tensor]:
+        return self.network.logprobs(piece.packed, of=of, temperature=piece.temperature)
+
     def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(values).to(self.network.device)
 
 
 def _teaches(lesson: Lesson, loss: Loss) -> bool:
-    """Whether anything follows from it: without an advantage, only the distance to the base counts."""
+    """Whether it has a gradient. Without an advantage only a KL penalty has one."""
     return lesson.advantage != 0 or loss.kl > 0
 
 
@@ -155,7 +178,7 @@ def _sampler(lesson: Lesson) -> Sequence[float]:
 
 
 def peak_memory(device: str) -> float:
-    """The most that this process has held so far, in MiB: of the GPU's memory, or of the machine's."""
+    """The peak memory of this process so far in MiB, of the GPU or of the machine."""
     if device == "cuda":
         return float(torch.cuda.max_memory_allocated()) / 2**20
     import resource

@@ -1,7 +1,7 @@
-"""What there is to learn in a batch: each turn's exact tokens, with its advantage.
+"""Reads what there is to learn in a batch: each turn's exact tokens, with its advantage.
 
-The one rule: all that could be wrong with a batch is found here, before anything is computed, and named by episode and
-turn. What can't be learned from is counted, never passed over in silence.
+Everything that could be wrong with a batch is found here, before anything is computed, and named by episode and turn.
+Tokens that can't be learned from are counted.
 """
 
 from __future__ import annotations
@@ -31,22 +31,26 @@ class Lesson:
     advantage: float
     sampler: tuple[float, ...]
     """The sampler's logprobs; empty where it gave none."""
+    episode: str
     task: int
     turn: int
+    temperature: float = 1.0
+    """Of the distribution that the loss is about: the sampler's, or 1 for a likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
     lessons: tuple[Lesson, ...]
     dropped: int
-    """Sampled tokens of turns that nothing is to be learned from."""
+    """Sampled tokens of turns without an advantage."""
     empty: int
-    """Turns that were to be learned from and have no tokens."""
+    """Turns with an advantage and without tokens."""
 
 
 def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
     """The lessons of a batch, in the order of its episodes."""
     advantages = _advantages(batch)
+    sampled = batch.loss.name != "likelihood"
     lessons: list[Lesson] = []
     dropped = empty = 0
     for episode in batch.episodes:
@@ -58,27 +62,30 @@ def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
                 empty += advantage is not None
                 continue
             where = f"turn {turn.index} of episode {episode.id}"
-            sampler = turn.logprobs if turn.token_ids else ()
+            sampler = turn.logprobs if turn.token_ids and sampled else ()
             _check_tokens(found, sampler, vocabulary, where)
+            if sampled:
+                _check_sampling(turn, where)
             if batch.loss.importance_cap is not None and not sampler:
                 raise UsageError(
-                    f"{where} has no logprobs of the sampler, and the loss weighs by them",
-                    fix="take a policy that gives logprobs, or an optimizer without importance_cap",
+                    f"{where} has no logprobs of the sampler, and importance_cap weighs tokens by them",
+                    fix="use a policy that gives them, or unset optimizer.importance_cap",
                 )
-            lessons.append(Lesson(found, advantage, sampler, episode.task.index, turn.index))
+            temperature = turn.temperature if sampled else 1.0
+            lessons.append(Lesson(found, advantage, sampler, episode.id, episode.task.index, turn.index, temperature))
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
         raise UsageError(
             f"there is nothing to learn from: {why}",
-            fix="take a policy that gives the tokens that it samples; demonstrations are learned with the learner sft",
+            fix="use a policy that gives the tokens that it samples; demonstrations are learned with --learner sft",
         )
     return Lessons(tuple(lessons), dropped, empty)
 
 
 def split(lessons: Sequence[Lesson], minibatches: int, seeds: Seeds) -> list[list[Lesson]]:
-    """Shuffled into minibatches of whole tasks, so that samples stay with their group, and share what they share.
+    """Shuffle into minibatches of whole tasks, so that samples stay with their group and share what they share.
 
-    Where there are fewer tasks than minibatches, what stays together are the samples' turns of one number.
+    With fewer tasks than minibatches, the samples' turns of one number stay together instead.
     """
     by_task = len({lesson.task for lesson in lessons}) >= minibatches
     units: dict[tuple[int, int], list[Lesson]] = {}
@@ -98,15 +105,31 @@ def _advantages(batch: Batch) -> dict[tuple[str, int], float]:
     for episode, turn, value in ((one.episode, one.turn, one.value) for one in batch.advantages):
         where = f"turn {turn} of episode {episode}"
         if (episode, turn) not in known:
-            raise UsageError(f"there is an advantage for {where}, which isn't in the batch", fix="give its episode too")
-        if (episode, turn) in found:
-            raise UsageError(f"there are two advantages for {where}", fix="give each turn one, and each episode an id")
-        if not math.isfinite(value):
             raise UsageError(
-                f"the advantage of {where} is {value}", fix="look at its rewards: one of them is no finite number"
+                f"there is an advantage for {where}, which isn't in the batch", fix="give its episode, too"
             )
+        if (episode, turn) in found:
+            raise UsageError(
+                f"there are two advantages for {where}", fix="every turn needs an index, and every episode an id"
+            )
+        if not math.isfinite(value):
+            raise UsageError(f"the advantage of {where} is {value}", fix="check its rewards: one of them isn't finite")
         found[episode, turn] = value
     return found
+
+
+def _check_sampling(turn: Turn, where: str) -> None:
+    """Refuse samples whose distribution the loss can't follow."""
+    if turn.temperature == 0:
+        raise UsageError(
+            f"{where} was sampled at temperature 0, where nothing is left to chance that could be learned from",
+            fix="set sampling.temperature=1",
+        )
+    if turn.top_p < 1:
+        raise UsageError(
+            f"{where} was sampled with top_p {turn.top_p:g}, and the learner can't know which tokens that left out",
+            fix="set sampling.top_p=1",
+        )
 
 
 def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int, where: str) -> None:
@@ -114,14 +137,12 @@ def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int
         if not 0 <= token < vocabulary:
             raise UsageError(
                 f"{where} has the token {token}, and the learner's model knows 0 to {vocabulary - 1}",
-                fix="let policy and learner use the same model",
+                fix="set policy.model and learner.model to the same model",
             )
     if logprobs and len(logprobs) != len(tokens.sampled):
         raise UsageError(
             f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} logprobs",
-            fix="the policy is to give one logprob for each token",
+            fix="fix the policy: it must give one logprob for each token",
         )
     if not all(map(math.isfinite, logprobs)):
-        raise UsageError(
-            f"a logprob of {where} is no finite number", fix="look at the policy: its weights may be broken"
-        )
+        raise UsageError(f"a logprob of {where} is no finite number", fix="check the policy: its weights may be broken")

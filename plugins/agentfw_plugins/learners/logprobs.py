@@ -1,9 +1,10 @@
 """Logprobs of given tokens from hidden states, without holding all logits at once.
 
-Logits exist for a few rows at a time, in fp32. What the backward pass needs of them is no larger than the hidden states:
+Logits exist for a few rows at a time, in fp32. What the backward pass needs of them is no larger than the hidden
+states:
 
-- with a frozen head, the gradient of each logprob, d logprob / d hidden = (one-hot - p) W / temperature, computed in the
-  forward pass, so that nothing is computed twice;
+- with a frozen head, the gradient of each logprob, d logprob / d hidden = (one-hot - p) W / temperature, computed in
+  the forward pass, so that nothing is computed twice;
 - with a trained head, the logsumexp of each row, from which its logits are computed again.
 
 The entropy of each row comes along as a figure to watch. Nothing is learned from it.

@@ -1,12 +1,11 @@
-"""The learner `lora`: policy gradients on an adapter, or on every weight, of a model in this process.
+"""The learner `lora`: policy gradients on an adapter, or on all weights, of a model in this process.
 
-The one rule: it learns from the very tokens that were sampled, each unique one computed once; nothing is tokenised
-again.
+It learns from exactly the tokens that were sampled, and computes each unique one once. Nothing is tokenised again.
 
     agentfw train inbox --learner lora --set learner.model=path/to/model --set learner.learning_rate=1e-5
 
-The same code runs on a processor and on CUDA. Each update leaves a standard PEFT folder, which vLLM, transformers and
-PEFT load; with `weights = "all"` a whole model folder instead.
+The same code runs on a CPU and on CUDA. Each update leaves a standard PEFT folder that vLLM, transformers and PEFT can
+load; with `weights = "all"` it leaves a whole model folder instead.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["LoraLearner"]
 
 
 class LoraLearner(ModelLearner):
-    """Learns from what the policy itself sampled."""
+    """Learns from the policy's own samples."""
 
     def __init__(self, settings: LoraSettings) -> None:
         super().__init__(settings, learning_rate=settings.learning_rate, rounds=settings.steps)

@@ -1,18 +1,20 @@
 """The one loss of `agentfw.optimizer.Loss`, on tensors: every algorithm is a choice of its values.
 
-The one rule: a term belongs to one sampled token of one turn. Turns that share a token (two samples that began alike)
-each have a term of their own on it, with their own advantage, and backwards the terms add up by themselves.
+A term belongs to one sampled token of one turn. Turns that share a token (two samples that begin alike) each have a
+term of their own on it, with their own advantage; in the backward pass the terms add up.
 
-    clipped      -w min(r A, clip(r) A) with r the ratio of the token's probability to what it was before the first step
-                 of this batch, and w what corrects a sampler that differs from the trainer
+    clipped      -w min(r A, clip(r) A), with r the ratio of the token's probability to what it was before the batch's
+                 first step, and w an importance weight that corrects for a sampler that differs from the trainer
     likelihood   -A log p
-    kl           + kl (q/p - log(q/p) - 1), q being the probability without adapter: never negative, unbiased
+    kl           + kl (q/p - log(q/p) - 1), with q the probability without adapter: never negative, and unbiased
 
-The first step of a batch needs no earlier logprobs: there r is 1, and only its slope counts.
+All probabilities of `clipped` are at the temperature that the turn was sampled at. The first step of a batch needs no
+earlier logprobs: r is 1 there, and only its gradient counts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -24,12 +26,12 @@ from agentfw.optimizer import Loss
 __all__ = ["Figures", "Terms", "check", "loss_of", "weights"]
 
 _FARTHEST = 20.0
-"""Of a log ratio: e^20 is far beyond any cap, and no float overflows."""
+"""Limit of a log ratio. e^20 is far beyond any cap, and no float overflows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """All that the loss of some tokens is made of; each tensor is [tokens]."""
+    """What the loss of some tokens is made of; each tensor is [tokens]."""
 
     logprobs: torch.Tensor
     before: torch.Tensor
@@ -40,14 +42,14 @@ class Terms:
     turns: torch.Tensor
     """A number for each turn, from 0, without gaps."""
     sampled: torch.Tensor | None = None
-    """The sampler's logprobs; not a number where it gave none."""
+    """The sampler's logprobs; NaN where it gave none."""
     base: torch.Tensor | None = None
     """Logprobs without adapter."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What there is to say of an update: means over its tokens, means over its steps, and extremes."""
+    """The figures of an update: means over its tokens, means over its steps, and maxima."""
 
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -55,12 +57,12 @@ class Figures:
     largest: dict[str, float] = field(default_factory=dict)
 
     def add(self, name: str, values: torch.Tensor) -> None:
-        """Of each token."""
+        """Add the values of some tokens."""
         self.sums[name] = self.sums.get(name, 0.0) + float(values.sum(dtype=torch.float64))
         self.counts[name] = self.counts.get(name, 0) + values.numel()
 
     def add_total(self, name: str, value: torch.Tensor) -> None:
-        """Of a part of a step; a step's is the sum over its parts."""
+        """Add the value of a part of a step. A step's value is the sum over its parts."""
         self.totals[name] = self.totals.get(name, 0.0) + float(value)
 
     def add_largest(self, name: str, values: torch.Tensor) -> None:
@@ -76,28 +78,33 @@ class Figures:
 
 
 def check(loss: Loss) -> None:
-    """Refuse, before anything is computed, what this loss can't be."""
+    """Refuse a loss that this learner can't compute."""
     if loss.name not in ("clipped", "likelihood"):
         raise UsageError(
-            f'the loss "{loss.name}" is none that this learner knows',
-            fix="known: clipped, likelihood; or take the learner that goes with the optimizer",
+            f'this learner has no loss "{loss.name}"; it has clipped and likelihood',
+            fix="use an optimizer with one of these, or the learner that belongs to this optimizer",
         )
     if loss.aggregation == "token_sum" and not loss.length:
-        raise UsageError("the loss adds up tokens without a length to divide by", fix="give the loss a length")
+        raise UsageError("the loss token_sum has no length to divide by", fix="set optimizer.length")
 
 
-def weights(loss: Loss, lengths: Sequence[int]) -> list[float]:
-    """What one token of each turn counts in an optimisation step that learns from turns of these lengths."""
+def weights(loss: Loss, lengths: Sequence[int], episodes: Sequence[str]) -> list[float]:
+    """The weight of each turn's tokens in the loss of a batch, of turns of these lengths and episodes."""
     if loss.aggregation == "token_mean":
         return [1 / sum(lengths)] * len(lengths)
     if loss.aggregation == "sequence_mean":
         return [1 / (len(lengths) * length) for length in lengths]
+    tokens: Counter[str] = Counter()
+    for episode, length in zip(episodes, lengths, strict=True):
+        tokens[episode] += length
+    if loss.aggregation == "episode_mean":
+        return [1 / (len(tokens) * tokens[episode]) for episode in episodes]
     assert loss.length is not None
-    return [1 / (len(lengths) * loss.length)] * len(lengths)
+    return [1 / (len(tokens) * loss.length)] * len(lengths)
 
 
 def loss_of(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
-    """The loss to go down, and what there is to say of it."""
+    """The loss to minimise. Adds to the figures."""
     now = terms.logprobs
     if loss.name == "likelihood":
         total = -(terms.weights * terms.advantages * now).sum()
@@ -136,7 +143,7 @@ def _clipped(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
 
 
 def _note_mismatch(terms: Terms, figures: Figures) -> None:
-    """How far apart sampler and trainer are on the same tokens and, hopefully, the same weights."""
+    """How far apart sampler and trainer are on the same tokens and, if all is well, the same weights."""
     if terms.sampled is not None:
         apart = (terms.before - terms.sampled).abs()
         apart = apart[~apart.isnan()]

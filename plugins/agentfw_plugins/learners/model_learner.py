@@ -56,6 +56,15 @@ class ModelLearner(Learner):
         self._folder = folder
         self._opened()
 
+    def start(self, folder: Path) -> Update | None:
+        if not self.settings.adapter:
+            return None
+        network, version = self._opened().network, f"{self.settings.name}@0"
+        if not folder.exists():
+            with self._memory(network):
+                checkpoint.write_folder(folder, lambda made: self._write_start(network, made / "adapter", version))
+        return Update(version, folder / "adapter", {})
+
     def update(self, batch: Batch) -> Update:
         began = time.perf_counter()
         check(batch.loss)
@@ -86,7 +95,7 @@ class ModelLearner(Learner):
         network = self._opened().network
         (packed,) = network.pack([TurnTokens(prompt_ids, token_ids)])
         with torch.no_grad(), self._memory(network):
-            return network.logprobs(packed, base=base)[0].tolist()  # type: ignore[no-any-return]
+            return network.logprobs(packed, of="start" if base else "trained")[0].tolist()  # type: ignore[no-any-return]
 
     def state(self) -> dict[str, Any]:
         if self._checkpoint is None:
@@ -126,7 +135,9 @@ class ModelLearner(Learner):
             self._base = checkpoint.fingerprint(network.folder, self.settings.seed)
             descent = Descent(network, self._optimizer(network), self.settings, self._learning_rate)
             if self.settings.adapter:
-                self._load(network, Path(self.settings.adapter))
+                start = Path(self.settings.adapter)
+                checkpoint.require_base(start, self._base, self.settings.model)
+                network.start_from(start)
             self._updates = 0
             self._go_on(descent)
             self._descent = descent
@@ -143,6 +154,10 @@ class ModelLearner(Learner):
     def _load(self, network: Network, adapter: Path) -> None:
         checkpoint.require_base(adapter, self._base, self.settings.model)
         network.load(adapter)
+
+    def _write_start(self, network: Network, folder: Path, version: str) -> None:
+        network.save_start(folder)
+        checkpoint.write_json(folder / "agentfw.json", {"version": version, "base": self._base})
 
     def _save(self, descent: Descent, folder: Path, version: str) -> None:
         descent.network.save(folder / "adapter")

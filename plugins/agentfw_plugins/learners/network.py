@@ -10,7 +10,7 @@ forward pass, and a model that comes out differently is refused by name (start_p
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,10 @@ from .start_proof import proof_turns, prove
 from .token_tree import FEWEST, Packed, TurnTokens, choose_size, pack, pack_plain
 from .tree_attention import NAME, register
 
-__all__ = ["Network"]
+__all__ = ["Network", "Which"]
+
+Which = Literal["trained", "start", "base"]
+"""The weights as they are trained, those that training starts from, or the base model's alone."""
 
 
 class Network:
@@ -49,6 +52,8 @@ class Network:
         self.checkpointing = self.device == "cuda" if settings.checkpointing is None else settings.checkpointing
         self._seeds = seeds
         self._reference: Any = None
+        self._start: dict[str, torch.Tensor] | None = None
+        """The adapter that training starts from, where there is one."""
         self._bytes_per_token: float | None = None
         self.piece_size = settings.tokens or FEWEST
         """How many tokens the newest pieces have at most."""
@@ -169,10 +174,10 @@ class Network:
             self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def logprobs(
-        self, packed: Packed, *, base: bool = False, temperature: float = 1.0
+        self, packed: Packed, *, of: Which = "trained", temperature: float = 1.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each sampled token its logprob, and the entropy there; with `base` of the base alone."""
-        with self._as(base) as model:
+        """Of each sampled token its logprob, and the entropy there: of the weights that are trained, or of others."""
+        with self._as(of) as model:
             backbone = getattr(model, model.base_model_prefix)
             hidden = backbone(
                 input_ids=torch.from_numpy(packed.ids).to(self.device), use_cache=False, **self._places(packed)
@@ -195,9 +200,16 @@ class Network:
         return {"position_ids": positions, "agentfw_tree": tree_mask(packed.subtree_ends, self.device)}
 
     @contextmanager
-    def _as(self, base: bool) -> Iterator[Any]:
-        if not base:
+    def _as(self, of: Which) -> Iterator[Any]:
+        if of == "trained":
             yield self.base
+        elif of == "start" and self._start is not None:
+            trained = {name: tensor.clone() for name, tensor in self._tensors().items()}
+            self._put(self._start)
+            try:
+                yield self.base
+            finally:
+                self._put(trained)
         elif self.settings.weights == "lora":
             with self._model.disable_adapter():
                 yield self.base
@@ -245,6 +257,16 @@ class Network:
     def _file(self) -> Literal["adapter_model.safetensors", "model.safetensors"]:
         return "adapter_model.safetensors" if self.settings.weights == "lora" else "model.safetensors"
 
+    def start_from(self, adapter: Path) -> None:
+        """Load the adapter that training starts from, and keep a copy of it."""
+        self.load(adapter)
+        self._start = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+
+    def save_start(self, folder: Path) -> None:
+        """Write the adapter that training starts from as a PEFT folder."""
+        with self._as("start"):
+            self.save(folder)
+
     def save(self, folder: Path) -> None:
         """Write a PEFT folder, or a model folder with all that the base's has."""
         folder.mkdir()
@@ -279,8 +301,12 @@ class Network:
                 f"unknown or of another shape, {strange[0]} for one",
                 fix="take the base that they were trained on, with the same rank and modules",
             )
-        for name, tensor in live.items():
-            tensor.copy_(found[name])
+        self._put(found)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _put(self, values: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in self._tensors().items():
+            tensor.copy_(values[name])
 
 
 def _linear_names(model: torch.nn.Module) -> list[str]:

@@ -1,6 +1,6 @@
-"""What the learners can be told. Light: no torch is loaded for it.
+"""Settings of the learners `lora` and `sft`. Importing them doesn't load torch.
 
-The one rule: every default works as it stands, on a laptop with the model that is shipped.
+The defaults work on a laptop, with the model that ships with agentfw.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 
 
 class TrainableSettings(Settings):
-    """What both learners have in common."""
+    """Settings of both learners."""
 
-    model: str = Field("tiny", min_length=1, description="The base: a folder in the form of Hugging Face, or tiny.")
-    adapter: str = Field("", description="An adapter of this base to begin with; empty begins with the base alone.")
-    name: str = Field("policy", pattern=r"^[\w.-]+$", description="Versions are called NAME@1, NAME@2 and so on.")
+    model: str = Field("tiny", min_length=1, description="Base model: a folder in Hugging Face's format, or tiny.")
+    adapter: str = Field("", description="Adapter to start from. Default: the base model alone.")
+    name: str = Field("policy", pattern=r"^[\w.-]+$", description="Name of the versions: NAME@1, NAME@2 and so on.")
     weights: Literal["lora", "all"] = Field(
         "lora",
-        description="What is trained: an adapter, or every weight, which are drawn where the folder has none.",
+        description="Weights to train: a LoRA adapter, or all. A folder without weights starts from random ones.",
     )
     precision: Precision = Field(
-        "auto", description="Of the base: nf4 is four bits a weight; auto is fp32 on a processor and bf16 on a GPU."
+        "auto", description="Precision of the base model; nf4 is 4-bit. Default: fp32 on a CPU, bf16 on a GPU."
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one.")
-    seed: int = Field(7, ge=0, description="What is drawn, is drawn from this.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Device to train on. Default: a GPU if there is one."
+    )
+    seed: int = Field(7, ge=0, description="Random seed.")
 
-    rank: int = Field(8, ge=1, le=1024, description="Of the adapter.")
-    alpha: float = Field(16.0, gt=0, description="The adapter counts alpha / rank times.")
+    rank: int = Field(8, ge=1, le=1024, description="Rank of the adapter.")
+    alpha: float = Field(16.0, gt=0, description="The adapter is scaled by alpha / rank.")
     modules: tuple[str, ...] = Field(
-        _PROJECTIONS, min_length=1, description="Which layers get an adapter, by the end of their names."
+        _PROJECTIONS, min_length=1, description="Layers that get an adapter, by the end of their names."
     )
 
     packing: Literal["tree", "plain"] = Field(
@@ -58,31 +60,47 @@ class TrainableSettings(Settings):
         None, description="Compute activations twice instead of keeping them; where not set: on a GPU only."
     )
 
-    optimizer: Literal["adamw", "adamw_8bit"] = Field("adamw", description="8-bit keeps a quarter of the state.")
-    weight_decay: float = Field(0.0, ge=0, le=1)
-    gradient_clip: float = Field(1.0, gt=0, description="No step's gradient is longer than this.")
-    warmup: int = Field(0, ge=0, description="Over so many steps the learning rate rises to what it is.")
-    decay: int = Field(
-        0, ge=0, description="Over so many steps, warm-up included, it falls to a tenth, and stays there; 0 keeps it."
+    optimizer: Literal["adamw", "adamw_8bit"] = Field(
+        "adamw", description="Optimizer. The 8-bit one has a quarter of the state."
     )
-    minibatches: int = Field(1, ge=1, description="Into how many steps a batch is split.")
+    weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay of AdamW.")
+    reference: Literal["start", "base"] = Field(
+        "start",
+        description="Policy that the KL penalty is measured from: start, the adapter that training starts from, "
+        "or base, the model without any.",
+    )
+    gradient_clip: float = Field(1.0, gt=0, description="Maximum norm of a step's gradient.")
+    warmup: int = Field(0, ge=0, description="Steps over which the learning rate rises linearly.")
+    decay: int = Field(
+        0,
+        ge=0,
+        description="Steps, warm-up included, over which the learning rate falls to a tenth. Default: no decay.",
+    )
+    minibatches: int = Field(1, ge=1, description="Number of steps that a batch is split into.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> TrainableSettings:
         if self.weights == "all" and self.precision not in ("auto", "fp32"):
-            raise ValueError(f"weights = all are trained in fp32, not in {self.precision}")
+            raise ValueError(f"weights = all is trained in fp32, not in {self.precision}")
         if self.weights == "all" and self.adapter:
-            raise ValueError("weights = all begin with a whole model: name it in model, and leave adapter out")
+            raise ValueError("weights = all starts from a whole model: set model to it, and leave adapter out")
         if self.decay and self.decay <= self.warmup:
-            raise ValueError("decay includes the warm-up, and must be more")
+            raise ValueError("decay includes the warm-up, so it must be larger")
         return self
 
 
 class LoraSettings(TrainableSettings):
-    learning_rate: float = Field(2e-5, ge=1e-8, le=1e-1, description="Of AdamW; policies want 1e-6 to 1e-3.")
-    steps: int = Field(1, ge=1, description="How often a batch is gone through; more than once needs clipped ratios.")
+    learning_rate: float = Field(
+        2e-5, ge=1e-8, le=1e-1, description="Learning rate of AdamW. Policies need 1e-6 to 1e-3."
+    )
+    steps: int = Field(
+        1,
+        ge=1,
+        description="Passes over a batch. With one pass in one minibatch every importance ratio is 1, "
+        "and clipping takes no part.",
+    )
 
 
 class SftSettings(TrainableSettings):
-    learning_rate: float = Field(2e-4, ge=1e-8, le=1e-1, description="Of AdamW.")
-    epochs: int = Field(1, ge=1, description="How often a batch of demonstrations is gone through.")
+    learning_rate: float = Field(2e-4, ge=1e-8, le=1e-1, description="Learning rate of AdamW.")
+    epochs: int = Field(1, ge=1, description="Passes over a batch of demonstrations.")

@@ -1,11 +1,12 @@
-"""The learner `sft`: from demonstrations, which are texts and calls that somebody else answered with.
+"""The learner `sft`: supervised learning from demonstrations, which are texts and calls of another policy.
 
-The one rule: a demonstration becomes tokens once, through the chat template that the policy will be prompted with; a
-turn that has tokens already is learned from as it is.
+A demonstration is tokenised once, with the chat template that the policy will be prompted with. A turn that has tokens
+already is learned from as it is. Only a whole answer is followed by the token that ends answers: after one that was cut
+off, the policy would learn to stop there.
 
     agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
 
-With `weights = "all"` and a folder that holds a tokenizer and a config.json alone, a model is made from nothing.
+With `weights = "all"` and a folder that has only a tokenizer and a config.json, a new model is trained from scratch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["SftLearner"]
 
 
 class SftLearner(ModelLearner):
-    """Learns to answer as was answered."""
+    """Learns to give the answers of the demonstrations."""
 
     def __init__(self, settings: SftSettings) -> None:
         super().__init__(settings, learning_rate=settings.learning_rate, rounds=settings.epochs)
@@ -37,4 +38,5 @@ class SftLearner(ModelLearner):
             return None
         shown = [episode.messages[index] for index in turn.shown]
         actions = [Action(**action) for action in episode.actions.get(turn.seat, ())]
-        return TurnTokens(self._chat.prompt(shown, actions), self._chat.answer(text))
+        answer = self._chat.answer(text)
+        return TurnTokens(self._chat.prompt(shown, actions), answer if turn.finish == "stop" else answer[:-1])

@@ -1,7 +1,7 @@
-"""The skill graph as a memory: skills that fit are recalled before acting, and good episodes become skills.
+"""The memory `skillgraph`: recalls matching skills before acting, and turns good episodes into skills.
 
-The one rule: an episode counts once. It is kept by the run's name, its own and its user's, so that the same episode
-handed over again changes nothing, also when several runs share one store.
+An episode counts once. It is recorded under the run, its own id and its user, so handing the same episode over again
+changes nothing, also when several runs share one store.
 
     agentfw run inbox --memory skillgraph
     agentfw run calendar --memory skillgraph --set memory.skillgraph.path=team.db --set memory.skillgraph.ablation=B1
@@ -32,46 +32,54 @@ __all__ = ["SkillGraphMemory", "SkillGraphSettings"]
 
 _PLAIN = GraphSettings()
 _LONGEST_QUERY = 2_000
-"""Characters of what was observed that a query is made of; more than that says nothing more of what it is about."""
+"""Maximum length of a query made from an observation."""
 _LONGEST_OUTCOME = 10_000
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 
 
 class SkillGraphSettings(Settings):
-    path: str = Field("", description="A file or a postgresql:// address; empty for skills.db in the run's folder.")
-    tenant: str = Field("agentfw", min_length=1, description="Whose graph it is; tenants share nothing.")
-    embedder: str = Field("", description="What makes the vectors; empty for the recorded one, or the best installed.")
-    ablation: Literal["", "A1", "A2", "B1", "B2", "B3", "B4"] = Field(
-        "", description="Begin with the settings of an ablation of the paper; what is set besides holds."
+    path: str = Field(
+        "", description="File or postgresql:// address of the store. Default: skills.db in the run's folder."
     )
-    query_weight: float = Field(_PLAIN.query_weight, description="Weight of the likeness of query and skill.")
-    user_weight: float = Field(_PLAIN.user_weight, description="Weight of the likeness of user and skill.")
-    community_weight: float = Field(_PLAIN.community_weight, description="Weight of the communities they share.")
-    complement_boost: float = Field(_PLAIN.complement_boost, description="Gain beside a skill it works well with.")
-    conflict_weight: float = Field(_PLAIN.conflict_weight, description="Loss beside a skill that it contradicts.")
+    tenant: str = Field("agentfw", min_length=1, description="Tenant whose graph is used. Tenants share nothing.")
+    embedder: str = Field(
+        "", description="Embedding model. Default: the graph's own, or the best installed for a new graph."
+    )
+    ablation: Literal["", "A1", "A2", "B1", "B2", "B3", "B4"] = Field(
+        "", description="Ablation of the paper whose settings are used as defaults."
+    )
+    query_weight: float = Field(_PLAIN.query_weight, description="Weight of the similarity of query and skill.")
+    user_weight: float = Field(_PLAIN.user_weight, description="Weight of the similarity of user and skill.")
+    community_weight: float = Field(_PLAIN.community_weight, description="Weight of shared communities.")
+    complement_boost: float = Field(_PLAIN.complement_boost, description="Bonus next to a complementary skill.")
+    conflict_weight: float = Field(_PLAIN.conflict_weight, description="Penalty next to a contradicting skill.")
     conflicts_with: Literal["candidates", "selected"] = Field(
-        _PLAIN.conflicts_with, description="Whether a conflict counts with any candidate, or with what is chosen."
+        _PLAIN.conflicts_with, description="Skills that a conflict is looked for in: all candidates, or those selected."
     )
     query_similarity: Literal["vectors", "words"] = Field(
-        _PLAIN.query_similarity, description="Whether texts are compared by vectors, or by words (BM25)."
+        _PLAIN.query_similarity, description="Compare texts by vectors or by words (BM25)."
     )
-    candidates: int = Field(_PLAIN.candidates, ge=0, description="How many skills are found by likeness alone.")
-    siblings: int = Field(_PLAIN.siblings, ge=0, description="How many others of a candidate's owner; 0 for none.")
-    communities: Literal["leiden", "louvain"] = Field(_PLAIN.communities, description="How communities are found.")
-    evolve: bool = Field(_PLAIN.evolve, description="Whether episodes change the graph.")
-    learn_from: float = Field(_PLAIN.learn_from, description="The reward from which an episode is worth learning from.")
-    new_skills: int = Field(_PLAIN.new_skills, ge=0, description="At most so many new skills an episode.")
-    merge_above: float = Field(_PLAIN.merge_above, gt=0, le=1, description="Skills more alike than this become one.")
+    candidates: int = Field(_PLAIN.candidates, ge=0, description="Number of candidates found by similarity alone.")
+    siblings: int = Field(_PLAIN.siblings, ge=0, description="Number of further skills of a candidate's owner.")
+    communities: Literal["leiden", "louvain"] = Field(
+        _PLAIN.communities, description="Algorithm that finds communities."
+    )
+    evolve: bool = Field(_PLAIN.evolve, description="Let episodes change the graph.")
+    learn_from: float = Field(_PLAIN.learn_from, description="Minimum reward of an episode to learn from.")
+    new_skills: int = Field(_PLAIN.new_skills, ge=0, description="Maximum number of new skills per episode.")
+    merge_above: float = Field(_PLAIN.merge_above, gt=0, le=1, description="Similarity above which skills are merged.")
     complement_after: int = Field(
-        _PLAIN.complement_after, ge=0, description="So many good episodes with both make complements; 0 for never."
+        _PLAIN.complement_after,
+        ge=0,
+        description="Number of good episodes with both skills that make them complements; 0 for never.",
     )
-    find_conflicts: bool = Field(_PLAIN.find_conflicts, description="Whether new skills are compared for conflicts.")
-    skills_per_owner: int = Field(_PLAIN.skills_per_owner, ge=1, description="How many skills a user may have.")
-    seed: int = Field(_PLAIN.seed, description="Of everything random in the graph.")
+    find_conflicts: bool = Field(_PLAIN.find_conflicts, description="Look for conflicts of new skills.")
+    skills_per_owner: int = Field(_PLAIN.skills_per_owner, ge=1, description="Maximum number of skills per user.")
+    seed: int = Field(_PLAIN.seed, description="Random seed.")
 
     def for_graph(self) -> GraphSettings:
-        """The graph's own settings: those of the ablation, changed by what was set here."""
+        """The graph's settings: those of the ablation, overridden by what is set here."""
         base = GraphSettings.ablation(self.ablation) if self.ablation else _PLAIN
         known = {field.name for field in fields(GraphSettings)}
         return replace(base, **{name: getattr(self, name) for name in self.model_fields_set & known})
@@ -139,7 +147,7 @@ class SkillGraphMemory(Memory):
         )
 
     def _used(self, episode: Episode) -> list[str]:
-        """The skills that the agent was shown, as its messages have them."""
+        """The skills that the agent was shown, read from its messages."""
         used: dict[str, None] = {}
         for message in episode.messages:
             if message.role != "user":
@@ -151,14 +159,14 @@ class SkillGraphMemory(Memory):
                     skill = self.graph.skill(found[1])
                 except UnknownSkillError:
                     continue
-                # Somebody else's words may look alike; what isn't the skill's own text doesn't count.
+                # Other text may look similar; only the skill's own text counts.
                 if message.content.startswith(_line(skill), found.end()):
                     used[found[1]] = None
         return list(used)
 
 
 def _shown(skill: Skill) -> str:
-    """A skill as the agent reads it, on one line."""
+    """A skill as the agent reads it, in one line."""
     about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
     about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
@@ -169,7 +177,7 @@ def _line(skill: Skill) -> str:
 
 
 def _steps(episode: Episode) -> Iterator[Step]:
-    """What the agent did, and whether it was taken."""
+    """The agent's calls and whether each was accepted."""
     refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
     for turn in episode.turns:
         for call in turn.calls:
@@ -178,7 +186,7 @@ def _steps(episode: Episode) -> Iterator[Step]:
 
 
 def _answers(episode: Episode) -> Iterator[str]:
-    """What was observed first after each intervention: how the world and the user took it."""
+    """The first observation after each intervention."""
     waiting = False
     for event in episode.events:
         if event.kind == "intervention":
@@ -190,10 +198,10 @@ def _answers(episode: Episode) -> Iterator[str]:
 
 
 def _is_name(text: str) -> bool:
-    """What a model calls may have any name; one that can't be kept is left out."""
+    """A model's call can have any name; names that can't be stored are dropped."""
     return text.isprintable() and bool(text.strip()) and len(text) <= 200
 
 
 def _kept(text: str, longest: int) -> str:
-    """As much of a text as is kept, without what no file keeps."""
+    """A text cut to the maximum length, without characters that can't be stored."""
     return _UNKEPT.sub("\ufffd", text)[:longest]

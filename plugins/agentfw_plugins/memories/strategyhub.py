@@ -1,7 +1,7 @@
-"""StrategyHub as a memory and a tool: the agent itself keeps a short list of what its user prefers.
+"""The memory `strategyhub`: a tool with which the agent keeps a short list of its user's preferences.
 
-The one rule: the hub belongs to one trajectory. It starts empty with each episode, also when a broken-off episode is
-played again, and is carried over its rounds; what changed at which round can be read from the run folder afterwards.
+A hub belongs to one trajectory. It starts empty with each episode, also when an interrupted episode is played again,
+and lasts over its rounds. The run folder shows what changed in which round.
 
     agentfw run calendar --memory strategyhub
 
@@ -28,10 +28,12 @@ __all__ = ["StrategyHubMemory", "StrategyHubSettings"]
 
 
 class StrategyHubSettings(Settings):
-    path: str = Field("", description="The file of hubs; empty for strategies.db in the run's folder.")
-    capacity: int = Field(10, ge=1, description="How many strategies a hub holds.")
-    longest: int = Field(350, ge=1, description="How many characters a strategy may have.")
-    show: bool = Field(False, description="Show the strategies before every turn; none is spent on listing them.")
+    path: str = Field("", description="File of the hubs. Default: strategies.db in the run's folder.")
+    capacity: int = Field(10, ge=1, description="Maximum number of strategies in a hub.")
+    longest: int = Field(350, ge=1, description="Maximum length of a strategy in characters.")
+    show: bool = Field(
+        False, description="Show the strategies before every turn, so that no turn is spent on listing them."
+    )
 
 
 class StrategyHubMemory(Memory):

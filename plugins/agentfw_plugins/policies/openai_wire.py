@@ -15,16 +15,17 @@ import codecs
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from agentfw.episode import Call
+from agentfw.episode import Call, Usage
 from agentfw.parsing import parse_calls
 from agentfw.policy import Generation, Request
 
 from ..models.conversation import conversation, function, tagged
 from .endpoint import Malformed
 
-__all__ = ["chat_body", "read_answer"]
+__all__ = ["chat_body", "read_answer", "read_usage"]
 
 
 def chat_body(request: Request, *, native: bool) -> dict[str, Any]:
@@ -58,18 +59,38 @@ def read_answer(reply: object, names: Collection[str]) -> Generation:
     logprobs, pieces = _logprobs(choice.get("logprobs"))
     if token_ids and len(logprobs) != len(token_ids):
         logprobs, pieces = (), ()  # they belong to other tokens than these
-    count = len(token_ids) or len(pieces) or _count(reply.get("usage"), message)
+    prompt_ids = _integers(reply.get("prompt_token_ids") or choice.get("prompt_token_ids"))
+    usage, listed = read_usage(reply), len(token_ids) or len(pieces)
+    usage = replace(
+        usage,
+        prompt=len(prompt_ids) or None if usage.prompt is None else usage.prompt,
+        sampled=listed or None if usage.sampled is None else usage.sampled,
+    )
     return Generation(
         text=text,
         calls=calls,
-        count=count,
-        prompt_ids=_integers(reply.get("prompt_token_ids") or choice.get("prompt_token_ids")),
+        count=listed or (_guess(message) if usage.sampled is None else usage.sampled),
+        prompt_ids=prompt_ids,
         token_ids=token_ids,
         logprobs=logprobs if token_ids else (),  # of no use to anybody without the ids
         pieces=_within(pieces, text),
         version=str(reply.get("model") or ""),
         finish="length" if choice.get("finish_reason") == "length" else "stop",
+        usage=usage,
     )
+
+
+def read_usage(reply: Mapping[str, Any]) -> Usage:
+    """What a server says that an answer cost. A value that is no count is taken for unknown."""
+    usage = reply.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return Usage(*map(_tokens, (usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))))
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _text(content: object) -> str:
@@ -141,11 +162,8 @@ def _within(pieces: Sequence[str], text: str) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _count(usage: object, message: Mapping[str, Any]) -> int:
-    """How many tokens an answer took, where it doesn't list them."""
-    counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
-    if isinstance(counted, int):
-        return counted
+def _guess(message: Mapping[str, Any]) -> int:
+    """How many tokens an answer took, where the server doesn't say."""
     # Four characters a token: an answer that took no time at all would be worse than a rough guess.
     said = _text(message.get("content")) + json.dumps(message.get("tool_calls") or [])[1:-1]
     return -(-len(said) // 4)

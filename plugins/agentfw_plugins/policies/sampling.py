@@ -33,6 +33,8 @@ class Sampled:
     logprobs: tuple[float, ...]
     finish: str
     version: str
+    cached: int | None = None
+    """Tokens of the prompt that came from a cache; None where that isn't known."""
 
 
 def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from agentfw import Settings
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Policy, Request
 
@@ -121,6 +122,7 @@ class TinyPolicy(Policy):
             finish="stop" if ended else "length",
             temperature=answer.temperature,
             top_p=answer.top_p,
+            usage=Usage(prompt=len(prompt), cached=0, sampled=len(answer.token_ids)),
         )
 
     async def _answer_all(self) -> None:

@@ -6,9 +6,9 @@ the same time.
     agentfw run calendar --policy transformers --set policy.model=path/to/model
     agentfw train calendar --policy transformers --optimizer grpo
 
-On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/policies.md says on
-which processors that was tested). On a GPU kernels choose their order of adding by the size of the batch: the last bits
-of a logprob differ, and now and then a draw that falls on a border.
+On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md
+says on which processors that was tested). On a GPU kernels choose their order of adding by the size of the
+batch: the last bits of a logprob differ, and now and then a draw that falls on a border.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agentfw import Settings
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Policy, Request
 
@@ -96,6 +97,8 @@ class TransformersPolicy(Policy):
             finish=sampled.finish,
             temperature=job.temperature,
             top_p=job.top_p,
+            # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
+            usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
         )
 
     async def publish(self, adapter: Path, version: str) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Policy, Request
 
@@ -79,6 +80,7 @@ class VLLMPolicy(Policy):
             finish=sampled.finish,
             temperature=question.temperature,
             top_p=question.top_p,
+            usage=Usage(prompt=len(prompt), cached=sampled.cached, sampled=len(sampled.token_ids)),
         )
 
     async def publish(self, adapter: Path, version: str) -> None:

@@ -63,10 +63,12 @@ class VLLMProcess:
             logprobs=0,
             detokenize=False,
         )
-        answer = (await self._asked(question.prompt, sampling, name)).outputs[0]
+        asked = await self._asked(question.prompt, sampling, name)
+        answer = asked.outputs[0]
         ids = tuple(answer.token_ids)
         logprobs = tuple(float(said[token].logprob) for token, said in zip(ids, answer.logprobs, strict=True))
-        return Sampled(ids, logprobs, "stop" if ids[-1] in question.end_ids else "length", name)
+        finish = "stop" if ids[-1] in question.end_ids else "length"
+        return Sampled(ids, logprobs, finish, name, getattr(asked, "num_cached_tokens", None))
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]

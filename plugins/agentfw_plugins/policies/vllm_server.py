@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from agentfw.errors import EndpointError, SettingsError
 
 from .endpoint import Endpoint, Malformed, Refused, key_in
+from .openai_wire import read_usage
 from .sampling import Sampled
 from .vllm_backend import Question, VLLMSettings, engine_options
 
@@ -100,16 +101,16 @@ class VLLMServer:
             "logprobs": 0,
             "return_token_ids": True,
         }
-        sampled = await self._completed(body, name, lambda choice: _sampled(choice, question.end_ids, name))
+        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question.end_ids, name))
         return sampled if known else replace(sampled, logprobs=())
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]
         body = {"prompt": ids, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
 
-        def read(choice: Mapping[str, Any]) -> list[float]:
+        def read(reply: object) -> list[float]:
             try:
-                given = choice["prompt_logprobs"]
+                given = _choice(reply)["prompt_logprobs"]
                 places = range(len(prompt_ids), len(ids))
                 return [float(given[place][str(ids[place])]["logprob"]) for place in places]
             except (KeyError, IndexError, TypeError, ValueError):
@@ -153,11 +154,11 @@ class VLLMServer:
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    async def _completed(self, body: dict[str, Any], name: str, read: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+    async def _completed(self, body: dict[str, Any], name: str, read: Callable[[object], Answer]) -> Answer:
         body["model"] = name or self._base_name
         try:
             async with self._endpoint.slot() as until:
-                return await self._endpoint.ask("/v1/completions", body, lambda reply: read(_choice(reply)), until)
+                return await self._endpoint.ask("/v1/completions", body, read, until)
         except Refused as refusal:
             raise self._blamed(f"{refusal}: {refusal.words}", "is that a vLLM of 0.11 or later?") from None
         except EndpointError as error:
@@ -324,7 +325,8 @@ def _choice(reply: object) -> Mapping[str, Any]:
     return choices[0]
 
 
-def _sampled(choice: Mapping[str, Any], end_ids: frozenset[int], version: str) -> Sampled:
+def _sampled(reply: object, end_ids: frozenset[int], version: str) -> Sampled:
+    choice = _choice(reply)
     ids, given = choice.get("token_ids"), choice.get("logprobs")
     logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
     if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
@@ -334,4 +336,5 @@ def _sampled(choice: Mapping[str, Any], end_ids: frozenset[int], version: str) -
     if choice.get("finish_reason") == "abort":
         raise Malformed("the server broke the answer off")
     finish = "stop" if ids[-1] in end_ids else "length"
-    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version)
+    cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
+    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version, cached)

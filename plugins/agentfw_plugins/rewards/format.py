@@ -1,6 +1,6 @@
-"""Whether what the policy wrote could be understood and carried out: 1 or 0 a turn.
+"""The reward `format`: 1 for each turn that could be parsed and carried out, else 0.
 
-The one rule: a turn that was broken off is not judged; nobody knows what it would have become.
+An interrupted turn isn't scored, because nobody knows what it would have become.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Format"]
 
 
 class Format(RewardModel):
-    """A score for each turn."""
+    """One score per turn."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         scores: list[Score] = []

@@ -1,6 +1,6 @@
-"""The preference model as a reward: what the user of an episode thinks of what was done in it.
+"""The reward `preference`: how much the user of an episode likes what was done in it.
 
-The one rule: it reads the actions that were carried out, and nothing that the agent says of them or the world answers.
+It scores the actions that were carried out, not what the agent says about them or what the world answers.
 
     agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
     agentfw run ENVIRONMENT --reward preference --set reward.preference.model=preferences
@@ -28,34 +28,32 @@ from .library_errors import translated_errors
 __all__ = ["Preference", "PreferenceSettings"]
 
 UNSCORED = 0.5
-"""What an action is worth to a user that nobody knows: neither liked nor disliked."""
+"""Score of an action for an unknown user: neither liked nor disliked."""
 
 
 class PreferenceSettings(Settings):
-    model: str = Field(min_length=1, description="The folder of the model; `agentfw reward fit` makes it.")
+    model: str = Field(min_length=1, description="Directory of the model, as `agentfw reward fit` writes it.")
     text: Literal["calls", "said"] = Field(
-        "calls", description="What of a turn is scored: its calls, or what it says, for agents whose answer is a text."
+        "calls", description="Part of a turn that is scored: its calls, or its text for agents that answer in text."
     )
-    actions: tuple[str, ...] = Field(
-        (), description="Which calls are scored; empty for all. Looking things up says little."
-    )
+    actions: tuple[str, ...] = Field((), description="Names of the calls that are scored; empty for all.")
     interest_weight: float | None = Field(
-        None, ge=0, description="How much the user's own interest counts; as the model says where not set."
+        None, ge=0, description="Weight of the user's own interest. Default: the model's."
     )
     conformity_weight: float | None = Field(
-        None, ge=0, description="How much it counts what everybody likes; as the model says where not set."
+        None, ge=0, description="Weight of what everybody likes. Default: the model's."
     )
 
 
 class Preference(RewardModel):
-    """One score an episode, and beside it what it is made of."""
+    """One score per episode, and its components as figures."""
 
     def __init__(self, settings: PreferenceSettings) -> None:
         self.settings = settings
         with translated_errors():
             self.model = PreferenceModel.load(settings.model)
             try:
-                # A model that can't read texts here, for want of its encoder, is told before anything is played.
+                # Reports a missing text encoder before anything is played.
                 self.model.score(self.model.users[0], "tea")
             except UnknownUserError:
                 pass
@@ -88,7 +86,7 @@ class Preference(RewardModel):
                 return []
 
     def _texts(self, episode: Episode) -> Iterator[str]:
-        """What was done, an action a text."""
+        """The actions carried out, as texts."""
         refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
         for turn in episode.turns:
             if turn.finish == "interrupted":
@@ -104,7 +102,7 @@ class Preference(RewardModel):
 
 
 def _text_of(call: Call) -> str:
-    """A call in words: its name and the values that it was given.
+    """A call as text: its name and its arguments' values.
 
     >>> _text_of(Call("book_table", {"place": "the museum café", "guests": 2, "at": {"day": "Sunday"}}))
     'book table: the museum café, 2, Sunday'

@@ -1,9 +1,7 @@
-"""A figure that the environment noted in a round, as a score of that round.
+"""A base class for rewards that are figures which the environment recorded in a round.
 
-The one rule: it is read from the record alone.
-
-    class Correct(Measured):
-        component = measure = "correct"
+class Correct(Measured):
+    component = measure = "correct"
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ __all__ = ["Measured"]
 
 
 class Measured(RewardModel):
-    """A score for each round that a measure of the environment was noted for."""
+    """A score per round for which the environment recorded the measure."""
 
     component = ""
     measure = ""

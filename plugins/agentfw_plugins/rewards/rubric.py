@@ -1,7 +1,7 @@
-"""The rubric judge as a reward: any policy marks the samples of a task relative to each other, by rules in words.
+"""The reward `rubric`: any policy judges the samples of a task relative to each other, by rules in words.
 
-The one rule: the judge only ever reads the conversations. It gets no score of another component and no figure of the
-environment, so it can't repeat them.
+The judge reads the conversations only. It gets no score of another component and no figure of the environment, so it
+can't repeat them.
 
     [[rewards]]
     name = "rubric"
@@ -40,17 +40,19 @@ __all__ = ["Rubric", "RubricSettings"]
 
 
 class RubricSettings(Settings):
-    policy: Choice = Field(Choice(name="openai"), description="Who judges: any policy, with its settings.")
+    policy: Choice = Field(Choice(name="openai"), description="Policy that judges, with its settings.")
     sampling: SamplingSettings = Field(
-        SamplingSettings(temperature=0), description="How the judge samples; at temperature 0 it says the same again."
+        SamplingSettings(temperature=0), description="Sampling of the judge; temperature 0 is repeatable."
     )
-    rules: tuple[str, ...] = Field((), description="What counts in this task besides the general rubric.")
-    rules_file: str = Field("", description="A file with such rules, one paragraph each.")
-    longest: int = Field(LONGEST, ge=2, description="Characters of an attempt that are shown; the middle is left out.")
-    parallel: int = Field(8, ge=1, description="How many groups may be before the judge at once.")
-    retries: int = Field(2, ge=0, description="How many more times an answer is asked for that can't be used.")
-    cache: str = Field("", description="The file of marks; empty for judgements.db in the run's folder.")
-    track: Track = Field("base", description="`personal` where the rules are those of one user.")
+    rules: tuple[str, ...] = Field((), description="Rules of this task, added to the general rubric.")
+    rules_file: str = Field("", description="File of rules, one paragraph each.")
+    longest: int = Field(
+        LONGEST, ge=2, description="Maximum number of characters shown of an attempt; the middle is cut."
+    )
+    parallel: int = Field(8, ge=1, description="Maximum number of groups judged at once.")
+    retries: int = Field(2, ge=0, description="Number of retries after an unusable answer.")
+    cache: str = Field("", description="File of cached judgements. Default: judgements.db in the run's folder.")
+    track: Track = Field("base", description="Track of the score; `personal` if the rules are one user's.")
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -59,14 +61,16 @@ class RubricSettings(Settings):
 
 
 class Rubric(RewardModel):
-    """One score an episode, from 0 to 1, and whether the judge failed."""
+    """One score per episode, from 0 to 1, and whether the judge failed."""
 
     def __init__(self, settings: RubricSettings, *, host: Host) -> None:
         self.settings = settings
         choice = settings.policy
         made = host.create("policy", choice.name, choice.settings, where="reward.rubric.policy")
         if not isinstance(made, Policy):
-            raise PluginError(f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="take another one")
+            raise PluginError(
+                f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="choose another policy"
+            )
         self.policy = made
         self._rules = (*settings.rules, *_rules_in(settings.rules_file))
         self._cache: str | Path = settings.cache or ":memory:"
@@ -76,7 +80,7 @@ class Rubric(RewardModel):
     def open(self, folder: Path) -> None:
         if not self.settings.cache:
             self._cache = folder / "judgements.db"
-        _ = self.judge  # a file that can't be the cache is told before anything is played
+        _ = self.judge  # reports a bad cache file before anything is played
 
     @property
     def judge(self) -> RubricJudge:
@@ -111,7 +115,7 @@ class Rubric(RewardModel):
         await self.policy.close()
 
     def _name(self) -> str:
-        """Who judges, in which version, sampling how: what of it changes makes other marks."""
+        """Identifies the judge: policy, version, settings and sampling. A change invalidates cached marks."""
         choice = self.settings.policy
         about = {"settings": choice.settings, "sampling": self.settings.sampling.model_dump()}
         return f"{choice.name} {self._version} {json.dumps(about, sort_keys=True, default=str)}"
@@ -124,7 +128,7 @@ class Rubric(RewardModel):
                 Request(
                     conversation,
                     sampling=self.settings.sampling.sampling(len(conversation)),
-                    # For a judge that is a program: the same as the messages say.
+                    # The same content, for a judge that is a program.
                     moment=Moment(0, (Observation(0, "question", {"turn": len(conversation) // 2}, question),)),
                     brief=Brief(conversation[0].content),
                 )
@@ -135,7 +139,7 @@ class Rubric(RewardModel):
 
 
 def _attempt(episode: Episode) -> list[Mapping[str, Any]]:
-    """An episode as the judge reads it, without the ids of calls: random ones would make equal attempts differ."""
+    """An episode as the judge reads it, without call ids, which would make equal attempts differ."""
     attempt: list[Mapping[str, Any]] = []
     for message in episode.messages:
         entry: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -153,8 +157,8 @@ def _rules_in(path: str) -> list[str]:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{where} can't be read: {error}", fix="name a text file") from None
+        raise SettingsError(f"{where} can't be read: {error}", fix="pass a text file") from None
     rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
     if not rules:
-        raise SettingsError(f"{where} holds no rule", fix="write a rule, or leave it out")
+        raise SettingsError(f"{where} has no rules", fix="write a rule into it, or leave out the file")
     return rules

@@ -1,4 +1,4 @@
-"""What the environment itself paid over the episode, as a score."""
+"""The reward `utility`: what the environment itself paid over the episode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Utility"]
 
 
 class Utility(RewardModel):
-    """One score an episode: the sum of its utilities."""
+    """One score per episode: the sum of its utilities."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return [Score(episode.id, "utility", episode.utility) for episode in group]

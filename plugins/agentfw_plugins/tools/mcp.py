@@ -1,7 +1,7 @@
-"""The tools of any MCP server: one that is started here and spoken to over its pipes, or one at a URL.
+"""The tools of an MCP server that is started here, or of one at a URL.
 
-The one rule: a call that may have been carried out is never made twice. A server that is found dead before a call is
-started anew, once, and then called; one that dies during a call leaves an observation that says so.
+A call that may have been carried out is never made twice. A server that is found dead before a call is restarted once
+and then called. One that dies during a call gives an observation that says so.
 
     agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
     agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
@@ -59,7 +59,7 @@ class MCPToolbox(Toolbox):
             await link.close()
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """One call of one tool; whatever fails is an `InterventionRefused` in words."""
+        """Call a tool. Every failure is an `InterventionRefused`."""
         from mcp import MCPError
 
         found_dead = self._link is None or self._link.over
@@ -86,7 +86,7 @@ class MCPToolbox(Toolbox):
         return _answer(name, await link.call(name, arguments))
 
     async def _living(self) -> Link:
-        """The connection, or a new one where it is over."""
+        """The connection, or a new one if it is over."""
         old = self._link
         if old is not None and old.over:
             await old.close()
@@ -111,7 +111,7 @@ class _MCPTool(Tool):
 
 
 def _answer(name: str, result: CallToolResult) -> str:
-    """What a result says; an error is the reason of a refusal."""
+    """The text of a result. An error result is a refusal."""
     text = "\n".join(_shown(block) for block in result.content)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
@@ -121,7 +121,7 @@ def _answer(name: str, result: CallToolResult) -> str:
 
 
 def _shown(block: Any) -> str:
-    """A piece of a result as text: pictures and the like are described, for a policy reads no bytes."""
+    """A part of a result as text; images and the like are described."""
     if block.type == "text":
         return str(block.text)
     if block.type == "resource_link":
@@ -135,5 +135,5 @@ def _shown(block: Any) -> str:
 
 
 def _size(base64: str) -> str:
-    """How much a base64 text holds."""
+    """The size of base64 content."""
     return f"{len(base64) * 3 // 4:,} bytes"

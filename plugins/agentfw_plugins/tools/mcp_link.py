@@ -1,7 +1,7 @@
 """One connection to an MCP server, in a task of its own.
 
-The one rule: the task that opens a connection closes it. The mcp package's scopes demand that, while whoever wants the
-connection opened, used or closed may be any task, and may be cancelled meanwhile.
+The task that opens a connection must also close it: the cancel scopes of the mcp package require it. Callers, however,
+may be any task and may be cancelled.
 
     link = Link(settings)          # begins at once
     tools = await link.ready()     # or an AgentfwError that says why there is no connection
@@ -49,7 +49,7 @@ class Lost(Exception):
 
 
 class Link:
-    """A connection that begins when it is made, and is over when the server goes away or `close` is called."""
+    """A connection that starts when it is created and ends when the server goes away or `close` is called."""
 
     def __init__(self, settings: MCPSettings) -> None:
         self.settings = settings
@@ -68,11 +68,11 @@ class Link:
         return self._ended.is_set() or self._task.done()
 
     async def ready(self) -> Sequence[Tool]:
-        """The server's tools, when it has listed them. Whoever stops waiting stops nobody else."""
+        """Wait for the server's tools. Cancelling one waiter doesn't affect the others."""
         return await asyncio.shield(self._ready)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """The server's answer; `MCPError` where it refuses, `Lost` where it is gone."""
+        """The server's answer. Raises `MCPError` if it refuses and `Lost` if it is gone."""
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST
 
@@ -84,13 +84,13 @@ class Link:
                 await self.close()
                 raise Lost(self._last_words(), sent=not _unreached(self._cause)) from None
             if error.code == INVALID_REQUEST and self._status == 404:
-                # A server that was started anew knows nothing of our session, and did nothing.
+                # A restarted server doesn't know our session and did nothing.
                 await self.close()
                 raise Lost("it has forgotten the session", sent=False) from None
             raise
 
     async def close(self) -> None:
-        """End it, also while it is being made."""
+        """Close the connection, even while it is being opened."""
         self._ended.set()
         if self._scope is not None and not self._ready.done():
             self._scope.cancel()
@@ -110,7 +110,7 @@ class Link:
             await self._tail.close()
             if not self._ready.done():
                 self._ready.set_exception(self._failure())
-                self._ready.exception()  # it may be that nobody waits for it
+                self._ready.exception()  # maybe nobody waits for it
 
     async def _live(self, scope: CancelScope) -> None:
         from mcp import Client
@@ -151,7 +151,7 @@ class Link:
             headers={"authorization": f"Bearer {token}"} if token else {},
             timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # a call has a timeout of its own
             event_hooks={"response": [note]},
-            # A proxy that the environment names can't reach a server on this machine.
+            # A configured proxy can't reach a server on this machine.
             trust_env=urlsplit(settings.url).hostname not in ("localhost", "127.0.0.1", "::1"),
         )
         return streamable_http_client(settings.url, http_client=await stack.enter_async_context(client))
@@ -159,7 +159,7 @@ class Link:
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
     def _last_words(self) -> str:
-        """Why the server went away, as far as it can be known."""
+        """Why the server went away, as far as known."""
         said = self._tail.lines(1) or ([str(self._cause)] if self._cause else [])
         return self._hidden(f"it last said: {said[0]}" if said else "it said nothing")
 
@@ -198,7 +198,7 @@ class Link:
 async def _watched(
     transport: AbstractAsyncContextManager[TransportStreams], ended: Callable[[], None]
 ) -> AsyncIterator[TransportStreams]:
-    """A transport that says when nothing more will come, which a session keeps to itself."""
+    """A transport that reports its end, which a session doesn't."""
     import anyio
 
     async with transport as (arriving, leaving), anyio.create_task_group() as group:
@@ -221,7 +221,7 @@ async def _watched(
 
 
 class _Tail:
-    """The last lines that a process wrote to its stderr; the rest is forgotten, however much it is."""
+    """The last lines of a process's stderr; earlier ones are dropped."""
 
     def __init__(self) -> None:
         reading, writing = os.pipe()
@@ -237,12 +237,12 @@ class _Tail:
                     self._last.append(line.rstrip())
 
     def inherited(self) -> None:
-        """The process has its own end now; ours would keep the pipe open after it died."""
+        """The process has its own end; ours would keep the pipe open after it died."""
         self.file.close()
 
     async def close(self) -> None:
         self.file.close()
-        # What the process wrote last is perhaps still on its way; a grandchild that keeps the pipe is not waited for.
+        # The last output may still be on its way, but a grandchild that keeps the pipe open isn't waited for.
         await asyncio.to_thread(self._thread.join, 1.0)
 
     def lines(self, count: int) -> list[str]:
@@ -257,5 +257,5 @@ def _leaf(error: BaseException) -> BaseException:
 
 
 def _unreached(error: BaseException | None) -> bool:
-    """Whether an error says that nobody was there to take a request."""
+    """Whether an error means that the request was not received."""
     return error is not None and type(error).__name__ in ("ConnectError", "ConnectTimeout")

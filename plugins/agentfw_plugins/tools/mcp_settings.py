@@ -15,22 +15,23 @@ __all__ = ["MCPSettings"]
 
 
 class MCPSettings(Settings):
-    command: str = Field("", description="The program that is the server, when it is to be started here.")
-    args: tuple[str, ...] = Field((), description="What the program is started with.")
+    command: str = Field("", description="Program to start as the server.")
+    args: tuple[str, ...] = Field((), description="Arguments of the program.")
     env: dict[str, str] = Field(
-        default_factory=dict, description="Environment variables of the program; it has PATH, HOME and the like anyway."
+        default_factory=dict, description="Environment variables of the program, besides PATH, HOME and the like."
     )
     pass_env: tuple[str, ...] = Field(
-        (), description="Environment variables to hand on by name: a secret in env would end up in the run's folder."
+        (),
+        description="Names of environment variables to pass on, for secrets: `env` is saved in the run's folder.",
     )
-    url: str = Field("", description="Where the server is, when it runs already and speaks streamable HTTP.")
-    token_env: str = Field("", description="The environment variable with the bearer token that the URL wants.")
-    timeout: float = Field(60.0, gt=0, description="Seconds for one call, so that a slow tool can't stop an episode.")
-    connect_deadline: float = Field(30.0, gt=0, description="Seconds for the server to start and to list its tools.")
-    only: tuple[str, ...] = Field(
-        (), description="Which of its tools to offer: few are easier to choose from than many."
+    url: str = Field("", description="URL of a running server with streamable HTTP.")
+    token_env: str = Field("", description="Environment variable with the bearer token for the URL.")
+    timeout: float = Field(60.0, gt=0, description="Timeout of one call in seconds.")
+    connect_deadline: float = Field(
+        30.0, gt=0, description="Timeout in seconds for the server to start and list its tools."
     )
-    prefix: str = Field("", description="Put before the tools' names, to tell two servers' tools of one name apart.")
+    only: tuple[str, ...] = Field((), description="Names of the tools to offer; empty for all.")
+    prefix: str = Field("", description="Prefix of the tools' names, to keep tools of two servers apart.")
 
     @model_validator(mode="after")
     def _one_way(self) -> MCPSettings:
@@ -42,7 +43,7 @@ class MCPSettings(Settings):
 
     @property
     def server(self) -> str:
-        """How errors call the server."""
+        """Name of the server in errors."""
         return self.url or shlex.join([self.command, *self.args])
 
     def handed_on(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""A run's settings and figures in MLflow: in a local store without a server, or on a tracking server for many.
+"""Logs a run's settings and metrics to MLflow, in a local store or on a tracking server.
 
-The one rule: one run is one MLflow run, however often it is broken off. Its id is kept in the run's folder, and whoever
-goes on with the run goes on with that.
+One run is one MLflow run, however often it is interrupted. The MLflow id is kept in the run's folder and used when the
+run is resumed.
 
     agentfw run inbox --tracker mlflow --set tracker.mlflow.store=shared
     mlflow ui --backend-store-uri sqlite:///shared/mlflow.db
@@ -37,10 +37,10 @@ _FORBIDDEN = re.compile(r"[^/\w.\- ]")  # in names
 class MLflowSettings(Settings):
     store: str = Field(
         "",
-        description="A folder for the store, which runs can share to be compared, or the address of a tracking server; "
-        "empty is in the run's folder.",
+        description="Directory of the store, which runs can share, or URL of a tracking server. "
+        "Default: the run's folder.",
     )
-    experiment: str = Field("agentfw", min_length=1, description="MLflow's name for the runs that belong together.")
+    experiment: str = Field("agentfw", min_length=1, description="Name of the MLflow experiment.")
 
 
 class MLflowTracker(Tracker):
@@ -82,13 +82,13 @@ class MLflowTracker(Tracker):
         self._end("FAILED")
 
     def _end(self, status: str) -> None:
-        """Only the first end counts: a run that is closed without having finished has failed."""
+        """Only the first end counts; a run that is closed before it finished has failed."""
         client, self._client = self._client, None
         if client is not None and self._run:
             client.set_terminated(self._run, status)
 
     def _store(self, folder: Path) -> tuple[str, str | None]:
-        """The store's address, and where files that belong to its runs would go."""
+        """The URL of the store, and where artifacts go."""
         if "://" in self.settings.store:
             return self.settings.store, None
         place = (Path(self.settings.store) if self.settings.store else folder / "mlflow").absolute()
@@ -96,14 +96,14 @@ class MLflowTracker(Tracker):
         return f"sqlite:///{(place / 'mlflow.db').as_posix()}", (place / "artifacts").as_uri()
 
     def _earlier(self, note: Path, store: str) -> Any:
-        """The MLflow run that this run already has in this store."""
+        """The MLflow run of this run in this store, if there is one."""
         from mlflow.exceptions import MlflowException
 
         try:
             kept = json.loads(note.read_text("utf-8"))
             run = self._client.get_run(kept["run"]) if kept["store"] == store else None
         except (OSError, ValueError, KeyError, TypeError, MlflowException):
-            return None  # there is none, or the store has forgotten it
+            return None  # none, or deleted from the store
         return run if run is not None and run.info.lifecycle_stage == "active" else None
 
     def _experiment(self, artifacts: str | None) -> str:
@@ -113,7 +113,7 @@ class MLflowTracker(Tracker):
         return str(self._client.create_experiment(self.settings.experiment, artifact_location=artifacts))
 
     def _note_settings(self, settings: Mapping[str, Any], known: set[str]) -> None:
-        """Settings as parameters, which MLflow never lets anybody change."""
+        """Log settings as parameters, which MLflow doesn't allow to be changed."""
         from mlflow.entities import Param
 
         named = {_name(key): value[:_LONGEST_VALUE] for key, value in _flat(settings)}
@@ -123,11 +123,11 @@ class MLflowTracker(Tracker):
 
 
 def _client(store: str) -> Any:
-    # Read when mlflow is imported: nothing about a run leaves the machine unasked.
+    # Read when mlflow is imported; it switches off MLflow's telemetry.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow.tracking import MlflowClient
 
-    # It would tell how it makes its tables.
+    # Silences the log of the database migration.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
     return MlflowClient(tracking_uri=store)
 
@@ -146,5 +146,5 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _name(name: str) -> str:
-    """A name as MLflow takes it."""
+    """A name that MLflow accepts."""
     return _FORBIDDEN.sub("_", name).strip("/")[:250] or "_"

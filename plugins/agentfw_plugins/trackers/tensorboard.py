@@ -1,7 +1,7 @@
-"""A run's figures as TensorBoard shows them.
+"""Writes a run's metrics as TensorBoard event files.
 
-The one rule: a figure is on disk when `log` returns, so that a run can be watched, and killed, at any time. Every start
-writes an event file of its own beside the earlier ones, and TensorBoard reads them as one run.
+A metric is on disk when `log` returns, so a run can be watched, or killed, at any time. Each start writes a new event
+file beside the earlier ones, and TensorBoard shows them as one run.
 
     agentfw run inbox --tracker tensorboard && tensorboard --logdir runs
 
@@ -28,7 +28,7 @@ __all__ = ["TensorBoardSettings", "TensorBoardTracker"]
 class TensorBoardSettings(Settings):
     folder: str = Field(
         "",
-        description="Where all runs' event files go, each run's in a folder of its own; empty is in the run's folder.",
+        description="Directory for the event files of all runs, one folder each. Default: the run's folder.",
     )
 
 
@@ -76,7 +76,7 @@ def _scalar(name: str, value: float) -> Any:
 
 
 def _text(name: str, text: str) -> Any:
-    """Words for the text tab. TensorBoard's own way of making them wants tensorflow."""
+    """A text summary. TensorBoard's own helper needs tensorflow."""
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.types_pb2 import DT_STRING

@@ -1,7 +1,7 @@
-"""A run's settings and figures in Weights & Biases: on disk at first, sent when and if the user says so.
+"""Logs a run's settings and metrics to Weights & Biases, offline unless `mode` is online.
 
-The one rule: nothing leaves the machine unless `mode` is online. Offline, the records lie in the run's folder, and
-`wandb sync` sends them; parts of one run carry one id, so they come together there.
+Nothing leaves the machine unless `mode` is online. Offline, the records are in the run's folder and `wandb sync` sends
+them. The parts of one run share one id, so they are joined there.
 
     agentfw run inbox --tracker wandb
     wandb sync runs/2026-11-21-inbox-7f3a/wandb/offline-run-*
@@ -28,9 +28,9 @@ __all__ = ["WandbSettings", "WandbTracker"]
 
 class WandbSettings(Settings):
     mode: Literal["offline", "online"] = Field(
-        "offline", description="Whether to keep the records on this machine or to send them as the run goes on."
+        "offline", description="Keep the records on this machine, or send them during the run."
     )
-    project: str = Field("agentfw", min_length=1, description="The project that the runs belong to.")
+    project: str = Field("agentfw", min_length=1, description="Project that the runs belong to.")
 
 
 class WandbTracker(Tracker):
@@ -41,7 +41,7 @@ class WandbTracker(Tracker):
         self._run: Any = None
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        # Read when wandb is imported: its own crash reports go over the network too.
+        # Read when wandb is imported; it switches off wandb's crash reports.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         try:
             import wandb
@@ -50,7 +50,7 @@ class WandbTracker(Tracker):
         online = self.settings.mode == "online"
         if online and not wandb.api.api_key:
             raise AgentfwError(
-                "the tracker wandb is online and has no key",
+                "the tracker wandb is online but has no API key",
                 fix="wandb login, or set WANDB_API_KEY, or set mode to offline",
             )
         self._run = wandb.init(
@@ -59,13 +59,13 @@ class WandbTracker(Tracker):
             id=re.sub(r"[^\w.-]", "-", run),
             dir=str(folder),
             mode=self.settings.mode,
-            # Offline there is nobody to ask what there is already; `wandb sync` puts the parts together.
+            # Offline the existing data is unknown; `wandb sync` joins the parts.
             resume="allow" if online else None,
             reinit="create_new",
             config=dict(settings),
             settings=wandb.Settings(console="off", silent=True, disable_git=True, disable_code=True),
         )
-        # Episodes end in any order, and wandb drops whatever goes back in its own count of steps.
+        # Episodes end in any order, and wandb drops values whose step goes back.
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 
@@ -80,7 +80,7 @@ class WandbTracker(Tracker):
         self._end(1)
 
     def _end(self, code: int) -> None:
-        """Only the first end counts: a run that is closed without having finished has failed."""
+        """Only the first end counts; a run that is closed before it finished has failed."""
         run, self._run = self._run, None
         if run is not None:
             run.finish(exit_code=code)

@@ -191,6 +191,95 @@ def test_a_batch_may_be_gone_through_in_minibatches(
     assert metrics["steps"] == 4
     assert metrics["ratio_largest"] > 1.2
     assert metrics["clipped"] > 0
+    assert metrics["on_policy"] == 0
+
+
+@pytest.mark.parametrize("loss", [Loss(), Loss(ratio="sequence", clip_low=3e-4), Loss(clip_high=5.0, ratio_cap=1.01)])
+def test_with_one_step_clipping_takes_no_part_and_the_figures_say_so(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, loss: Loss
+) -> None:
+    """Every ratio is 1, so losses that differ in clipping give the same version."""
+    plain, other = learner_of(learning_rate=0.05), learner_of(learning_rate=0.05)
+    plain.update(make_batch(*PAIR))
+
+    metrics = other.update(make_batch(*PAIR, loss=loss)).metrics
+
+    assert metrics["on_policy"] == 1
+    assert (metrics["ratio"], metrics["ratio_largest"], metrics["clipped"]) == (1, 1, 0)
+    assert other.logprobs(PROMPT, GOOD) == pytest.approx(plain.logprobs(PROMPT, GOOD), abs=1e-6)
+    likelihood = learner_of().update(make_batch(*PAIR, loss=Loss("likelihood"))).metrics
+    assert "on_policy" not in likelihood
+
+
+def tempered(network: Any, prompt: tuple[int, ...], answer: tuple[int, ...], temperature: float) -> list[float]:
+    """Logprobs of an answer at a temperature, from the model's own logits."""
+    with torch.no_grad():
+        logits = network(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
+    return (logits / temperature).log_softmax(-1)[range(len(answer)), list(answer)].tolist()
+
+
+def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
+) -> None:
+    """One turn at 0.4, one at 1.3: with the sampler's own logprobs there is no mismatch, and without them there is."""
+    from agentfw_plugins.models import load_base
+
+    network = load_base(small_model, "fp32", "cpu")
+    warm = make_batch(*PAIR, loss=Loss(importance_cap=2.0))
+    for episode, temperature in zip(warm.episodes, (0.4, 1.3), strict=True):
+        (turn,) = episode.turns
+        turn.temperature = temperature
+        turn.logprobs = tuple(tempered(network, PROMPT, turn.token_ids, temperature))
+    raw = make_batch(*PAIR)
+    for episode in raw.episodes:
+        (turn,) = episode.turns
+        turn.temperature = 0.4
+        turn.logprobs = tuple(tempered(network, PROMPT, turn.token_ids, 1.0))
+
+    matching, differing = learner_of().update(warm).metrics, learner_of().update(raw).metrics
+
+    assert matching["mismatch_largest"] < 1e-4
+    assert matching["importance_capped"] == 0
+    assert differing["mismatch"] > 0.1
+
+
+def test_the_gradient_is_that_of_the_tempered_policy(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
+) -> None:
+    """One step of plain gradient descent by hand, on the mean of A log p at temperature 0.4, has the same norm."""
+    from agentfw_plugins.models import load_base
+
+    batch = make_batch(*PAIR)
+    for episode in batch.episodes:
+        episode.turns[0].temperature = 0.4
+    network = load_base(small_model, "fp32", "cpu").requires_grad_(True)
+
+    metrics = learner_of(weights="all", learning_rate=1e-3, gradient_clip=1e9).update(batch).metrics
+
+    loss = torch.zeros(())
+    for answer, advantage in ((GOOD, 1.0), (BAD, -1.0)):
+        logits = network(torch.tensor([[*PROMPT, *answer]])).logits[0, len(PROMPT) - 1 : -1]
+        loss = loss - advantage * (logits / 0.4).log_softmax(-1)[range(3), list(answer)].sum() / 6
+    loss.backward()
+    norm = torch.stack([each.grad.norm() for each in network.parameters() if each.grad is not None]).norm()
+    assert metrics["gradient_norm"] == pytest.approx(float(norm), rel=1e-4)
+
+
+def test_minibatches_of_any_size_count_each_token_as_the_batch_does(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    """Three tasks in two minibatches, of one and of two tasks: their gradients add up to that of one minibatch, twice.
+
+    The steps are too small to change anything in between.
+    """
+    tasks = [[(PROMPT, (20, 21, 22), 1.0)], [(PROMPT, (30,), 1.0), (PROMPT, (31, 32), 1.0)], [(PROMPT, (40,), 1.0)]]
+    loss = Loss(aggregation="episode_mean")
+
+    whole = learner_of(learning_rate=1e-8).update(make_batch(*tasks, tasks=3, loss=loss)).metrics
+    split = learner_of(learning_rate=1e-8, minibatches=2).update(make_batch(*tasks, tasks=3, loss=loss)).metrics
+
+    assert split["steps"] == 2
+    assert split["policy_loss"] == pytest.approx(whole["policy_loss"], abs=1e-5)
 
 
 def test_figures_say_what_was_done(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
@@ -270,6 +359,11 @@ def test_what_can_not_be_learned_from_is_refused_by_name(
     twice = make_batch(*PAIR)
     doubled = Batch(twice.episodes, [*twice.advantages, twice.advantages[0]], Loss(), twice.folder)
     assert "two advantages" in refused(learner, doubled)
+    cold, narrow = make_batch(*PAIR), make_batch(*PAIR)
+    cold.episodes[0].turns[0].temperature = 0.0
+    narrow.episodes[1].turns[0].top_p = 0.9
+    assert "turn 0 of episode 00000-0 was sampled at temperature 0" in refused(learner, cold)
+    assert "turn 0 of episode 00000-1 was sampled with top_p 0.9" in refused(learner, narrow)
     assert "isn't in the batch" in refused(learner, Batch([], twice.advantages, Loss(), twice.folder))
 
 
@@ -329,13 +423,14 @@ def test_an_adapter_of_another_base_is_refused(
 ) -> None:
     adapter = learner_of().update(make_batch(*PAIR)).adapter
     other = make_model(tmp_path / "other", seed=1)
+    deeper = make_model(tmp_path / "deeper", num_hidden_layers=3)
 
     with pytest.raises(SettingsError, match="another base"):
         learner_of(model=str(other), adapter=str(adapter)).open(tmp_path)
     # One made elsewhere says nothing of its base; then the shapes speak.
     (adapter / "agentfw.json").unlink()
     with pytest.raises(SettingsError, match="don't fit"):
-        learner_of(rank=4, adapter=str(adapter)).open(tmp_path)
+        learner_of(model=str(deeper), adapter=str(adapter)).open(tmp_path)
     with pytest.raises(UsageError, match=r"no adapter_model\.safetensors"):
         learner_of(adapter=str(other)).open(tmp_path)
 
@@ -347,7 +442,31 @@ def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLear
     second = learner_of(adapter=str(adapter))
 
     assert second.logprobs(PROMPT, GOOD) == first.logprobs(PROMPT, GOOD)
-    assert second.logprobs(PROMPT, GOOD, base=True) == first.logprobs(PROMPT, GOOD, base=True)
+    # Where it begins is what it is measured from, also when it has gone on from there.
+    began = second.logprobs(PROMPT, GOOD)
+    assert second.logprobs(PROMPT, GOOD, base=True) == began
+    second.update(make_batch(*PAIR))
+    assert second.logprobs(PROMPT, GOOD, base=True) == began
+    assert second.logprobs(PROMPT, GOOD) != began
+
+
+def test_a_penalty_pulls_towards_where_training_began(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    first = learner_of()
+    for _ in range(3):
+        adapter = first.update(make_batch(*PAIR)).adapter
+    batch = [[(PROMPT, GOOD, 0.0)], [(PROMPT, BAD, 0.0)]]
+    moved = {}
+    for reference in ("start", "base"):
+        learner = learner_of(adapter=str(adapter), reference=reference)
+        began = learner.logprobs(PROMPT, GOOD)
+        learner.update(make_batch(*batch, loss=Loss(kl=1.0)))
+        moved[reference] = max(abs(a - b) for a, b in zip(learner.logprobs(PROMPT, GOOD), began, strict=True))
+
+    # Where it began is where the penalty is zero: nothing pulls.
+    assert moved["start"] < 1e-6
+    assert moved["base"] > 1e-3
 
 
 def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: Callable[..., LoraLearner]) -> None:
@@ -393,7 +512,7 @@ def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"weights": "all", "precision": "nf4"}, "trained in fp32"),
+        ({"weights": "all", "precision": "nf4"}, "is trained in fp32"),
         ({"weights": "all", "adapter": "somewhere"}, "leave adapter out"),
         ({"warmup": 5, "decay": 5}, "includes the warm-up"),
         ({"learning_rate": 1.0}, "learning_rate"),

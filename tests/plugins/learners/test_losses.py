@@ -98,11 +98,30 @@ def test_the_distance_to_the_base_is_a_term_of_its_own() -> None:
     assert figures.means(1)["policy_loss"] == 0
 
 
-def test_what_a_token_counts_says_what_is_alike() -> None:
-    """Turns of one and of three tokens: tokens alike, turns alike, or a constant length."""
-    assert weights(Loss(), [1, 3]) == [1 / 4, 1 / 4]
-    assert weights(Loss(aggregation="sequence_mean"), [1, 3]) == [1 / 2, 1 / 6]
-    assert weights(Loss(aggregation="token_sum", length=10), [1, 3]) == [1 / 20, 1 / 20]
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (Loss(), [1 / 8, 1 / 8, 1 / 8]),
+        (Loss(aggregation="sequence_mean"), [1 / 3, 1 / 9, 1 / 12]),
+        (Loss(aggregation="episode_mean"), [1 / 8, 1 / 8, 1 / 8]),
+        (Loss(aggregation="token_sum", length=10), [1 / 20, 1 / 20, 1 / 20]),
+    ],
+)
+def test_what_a_token_counts_says_what_is_alike(loss: Loss, expected: list[float]) -> None:
+    """Turns of 1 and 3 tokens in one episode, one of 4 in another: all tokens, turns or episodes count alike."""
+    assert weights(loss, [1, 3, 4], ["a", "a", "b"]) == pytest.approx(expected)
+
+
+def test_a_long_episode_counts_no_more_than_a_short_one() -> None:
+    """A loser of ten turns and a winner of two, of five tokens each: by turns the loser outweighs it five to one."""
+    lengths, episodes = [5] * 12, ["loser"] * 10 + ["winner"] * 2
+
+    by_turn = weights(Loss(aggregation="sequence_mean"), lengths, episodes)
+    by_episode = weights(Loss(aggregation="episode_mean"), lengths, episodes)
+
+    assert sum(by_turn[:10]) / sum(by_turn[10:]) == pytest.approx(5)
+    assert sum(by_episode[:10]) == pytest.approx(sum(by_episode[10:]))
+    assert 5 * sum(by_episode) == pytest.approx(1)
 
 
 def test_a_ratio_that_no_float_can_hold_is_still_a_number() -> None:

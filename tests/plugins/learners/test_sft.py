@@ -66,6 +66,18 @@ def test_calls_without_a_text_are_written_as_models_write_them(learner: SftLearn
     assert text == '<tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call>'
 
 
+@pytest.mark.parametrize("finish", ["length", "interrupted"])
+def test_an_answer_that_was_cut_off_does_not_teach_to_end_there(learner: SftLearner, finish: str) -> None:
+    whole, cut = demonstration(text="I serve green"), demonstration(text="I serve green", finish=finish)
+
+    ended, open_ended = (learner.tokens(each, each.turns[0]) for each in (whole, cut))
+
+    assert ended is not None
+    assert open_ended is not None
+    assert ended.sampled[-1] in learner._chat.end_ids
+    assert open_ended.sampled == ended.sampled[:-1]
+
+
 def test_tokens_that_are_there_are_taken_as_they_are(learner: SftLearner) -> None:
     episode = demonstration(text="something else", prompt_ids=(1, 2), token_ids=(3, 4))
 

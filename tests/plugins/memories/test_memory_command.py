@@ -12,6 +12,9 @@ import pytest
 from agentfw_cli.main import main
 from agentfw_memory import SkillGraph
 
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
 
 class Answer(NamedTuple):
     code: int

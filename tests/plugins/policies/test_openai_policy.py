@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from agentfw.agent import Moment
 from agentfw.environment import Action, Brief
-from agentfw.episode import Call, Message, Observation, Task
+from agentfw.episode import Call, Message, Observation, Task, Usage
 from agentfw.errors import EndpointError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.policy_agent import PolicyAgent
@@ -194,6 +194,7 @@ def test_a_turn_goes_over_the_wire_and_comes_back(monkeypatch: pytest.MonkeyPatc
     assert (body["seed"], body["top_k"]) == (2**63 - 1, 7)
     assert server.headers[0]["authorization"] == "Bearer abc"
     assert (answer.text, answer.length, answer.version, answer.finish) == ("fine", 5, "served", "stop")
+    assert answer.usage == Usage(prompt=9, cached=None, sampled=5)
 
 
 def test_nothing_is_sent_of_a_sampling_that_leaves_the_choice_to_the_server() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agentfw.environment import Action
-from agentfw.episode import Message, Task
+from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 
@@ -90,6 +90,7 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
     expected = (kept / kept.sum(-1, keepdim=True)).log()[range(len(answer.token_ids)), list(answer.token_ids)]
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-5)
     assert (answer.temperature, answer.top_p) == (temperature, top_p)
+    assert answer.usage == Usage(prompt=len(answer.prompt_ids), sampled=len(answer.token_ids))
 
 
 def test_the_policy_says_of_its_answer_what_it_said_when_it_gave_it(small_model: Path) -> None:

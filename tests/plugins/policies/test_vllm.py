@@ -96,12 +96,15 @@ def test_versions_say_what_transformers_says_of_them(
 
 @pytest.mark.parametrize("temperature", [0.5, 1.5])
 def test_logprobs_are_those_of_the_temperature_that_was_sampled_at(
-    policy: VLLMPolicy, model: Path, runner: asyncio.Runner, temperature: float
+    policy: VLLMPolicy, model: Path, make_adapter: Make, tmp_path: Path, runner: asyncio.Runner, temperature: float
 ) -> None:
     import torch
+    from peft import PeftModel
 
     from agentfw_plugins.models import load_base
 
+    adapter = make_adapter(model, tmp_path / "adapter")
+    runner.run(policy.publish(adapter, "warm@1"))
     sampling = Sampling(temperature, max_tokens=16, seed=7)
     ask = Request(request(2).messages, sampling=sampling, task=Task(2, seed=1))
 
@@ -109,7 +112,8 @@ def test_logprobs_are_those_of_the_temperature_that_was_sampled_at(
 
     ids = [*answer.prompt_ids, *answer.token_ids]
     with torch.no_grad():
-        logits = load_base(model, "fp32", "cpu")(torch.tensor([ids])).logits[0, len(answer.prompt_ids) - 1 : -1]
+        tuned = PeftModel.from_pretrained(load_base(model, "fp32", "cpu"), adapter)
+        logits = tuned(torch.tensor([ids])).logits[0, len(answer.prompt_ids) - 1 : -1]
     expected = (logits / temperature).log_softmax(-1)[range(len(answer.token_ids)), list(answer.token_ids)]
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
 
@@ -133,6 +137,25 @@ def test_a_conversation_keeps_the_tokens_that_were_sampled(policy: VLLMPolicy, r
     said = first.prompt_ids + first.token_ids
     kept = said if first.finish == "length" else said[:-1]
     assert second.prompt_ids[: len(kept)] == kept
+
+
+def test_a_server_that_runs_already_is_found_to_give_logprobs_at_a_temperature(
+    policy: VLLMPolicy, runner: asyncio.Runner, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.run(policy.generate(request(0)))
+    server = policy._backend
+    assert isinstance(server, VLLMServer)
+    monkeypatch.setenv("VLLM_API_KEY", server._key)
+    warm = Request(request(2).messages, sampling=Sampling(0.5, max_tokens=8, seed=7), task=Task(2, seed=1))
+
+    async def use() -> Generation:
+        pointed = VLLMPolicy(VLLMSettings(model=str(model), base_url=server._endpoint.url))
+        try:
+            return await pointed.generate(warm)
+        finally:
+            await pointed.close()
+
+    assert len(runner.run(use()).logprobs) == 8
 
 
 @pytest.mark.parametrize("check", contract("policy"), ids=lambda check: check.__name__)

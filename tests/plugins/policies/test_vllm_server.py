@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agentfw.episode import Message, Task
+from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, EndpointError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 
@@ -159,7 +159,8 @@ class Handler(BaseHTTPRequestHandler):
         choice: dict[str, Any] = {"token_ids": [9, 0], "logprobs": {"token_logprobs": [-1.5, -0.5]}}
         if "prompt_logprobs" in body:
             choice["prompt_logprobs"] = [None, *({str(one): {"logprob": -one / 10}} for one in body["prompt"][1:])]
-        return self._answer(200, json.dumps({"choices": [choice]}))
+        usage = {"prompt_tokens": len(body.get("prompt", ())), "prompt_tokens_details": {"cached_tokens": 16}}
+        return self._answer(200, json.dumps({"choices": [choice], "usage": usage}))
 
     def _answer(self, status: int, text: str) -> None:
         with suppress(ConnectionError):  # who asked may have given up
@@ -193,6 +194,7 @@ def test_tokens_go_over_and_come_back(small_model: Path) -> None:
     assert 0 <= body["seed"] < 2**63
     assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 0), (-1.5, -0.5), "stop")
     assert "".join(answer.pieces) == answer.text
+    assert answer.usage == Usage(prompt=len(body["prompt"]), cached=16, sampled=2)
 
 
 def logprobs_of(body: dict[str, Any], *, processed: bool) -> tuple[int, str]:

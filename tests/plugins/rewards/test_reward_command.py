@@ -114,19 +114,19 @@ def test_update_takes_in_newcomers_in_place_or_elsewhere(model: Path, tmp_path: 
     ("words", "complaint"),
     [
         (("score", "user-0"), "a user and a text"),
-        (("score", "nobody", MUSEUM), "nothing is known"),
-        (("score", "user-0", " "), "no text"),
+        (("score", "nobody", MUSEUM), "unknown user"),
+        (("score", "user-0", " "), "is empty or not a string"),
         (("score", "--file", "-"), "line 1 is no action"),
         (("score", "user-0", MUSEUM, "--model", "nowhere"), "no preference model"),
         (("explain", "user-0", MUSEUM, "--plot", "x.svg"), "no picture"),
         (("explain", "--plot", "x.png"), "can't draw into x.png"),
-        (("explain", "nobody"), "nothing is known"),
+        (("explain", "nobody"), "unknown user"),
         (("eval", "nowhere.csv"), "can't be read"),
         (("update",), "nothing to add"),
         (("update", "broken.csv"), "item"),
         (("fit", "empty.csv", "--out", "MODEL"), ""),
         (("fit", "nowhere.csv", "--out", "MODEL"), "can't be read"),
-        (("fit", "broken.csv", "--out", "MODEL", "--set", "dimension=3"), "no setting"),
+        (("fit", "broken.csv", "--out", "MODEL", "--set", "dimension=3"), "unknown setting"),
     ],
 )
 def test_what_fails_says_why_and_leaves_the_model_as_it_was(

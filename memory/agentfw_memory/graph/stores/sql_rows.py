@@ -191,22 +191,19 @@ class SqlRows(ABC):
         return rows[0][0] if rows else None
 
     def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
-        columns = f"number, owner, shared, {self.vector_column}, uses, rewards"
-        # Without the condition, SQLite reads all rows in their order instead of through the index on `changed`.
-        changed, values = ("AND changed > ?", (since,)) if since else ("", ())
-        sql = f"SELECT {columns} FROM live WHERE tenant = ? AND number > ? {changed} ORDER BY number LIMIT {rows}"
-        last = 0
-        while batch := self._rows(sql, self._tenant, last, *values):
-            last = batch[-1][0]
-            numbers, owners, shared, vectors, uses, rewards = zip(*batch, strict=True)
-            yield LiveRows(
-                np.array(numbers, np.int64),
-                np.array(owners, np.int64),
-                np.array(shared, np.bool_),
-                np.array(uses, np.int64),
-                np.array(rewards, np.float64),
-                self._read_vectors(vectors),
-            )
+        sql = f"SELECT number, owner, shared, {self.vector_column}, uses, rewards FROM live WHERE tenant = ? AND number"
+        if not since:
+            last = 0
+            while batch := self._rows(f"{sql} > ? ORDER BY number LIMIT {rows}", self._tenant, last):
+                last = batch[-1][0]
+                yield self._live_rows(batch)
+            return
+        # The numbers come first: for ordered rows, SQLite would read all of them and not only those that changed.
+        changed = sorted(self._column("SELECT number FROM live WHERE tenant = ? AND changed > ?", self._tenant, since))
+        for start in range(0, len(changed), rows):
+            asked = self._numbers(changed[start : start + rows])
+            if batch := sorted(self._rows(f"{sql} {self.any_of}", self._tenant, asked)):
+                yield self._live_rows(batch)
 
     def ended(self, since: int) -> list[int]:
         gone = self._column("SELECT number FROM ended WHERE tenant = ? AND changed > ?", self._tenant, since)
@@ -376,6 +373,17 @@ class SqlRows(ABC):
         sql = "INSERT INTO node (tenant, number, kind, name, recorded_at) VALUES (?, ?, ?, ?, ?)"
         self._run(sql, self._tenant, number, kind, name, change.now)
         return number
+
+    def _live_rows(self, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
+        numbers, owners, shared, vectors, uses, rewards = zip(*batch, strict=True)
+        return LiveRows(
+            np.array(numbers, np.int64),
+            np.array(owners, np.int64),
+            np.array(shared, np.bool_),
+            np.array(uses, np.int64),
+            np.array(rewards, np.float64),
+            self._read_vectors(vectors),
+        )
 
     def _live_values(self, change: Change, row: SkillRow) -> tuple[Any, ...]:
         """Values of the columns changed, shared, digest and vector."""

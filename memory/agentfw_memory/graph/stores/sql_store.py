@@ -192,8 +192,9 @@ class SqlStore(SqlRows):
     def _delete_unused(self, numbers: set[int]) -> int:
         """Delete those of these tools and scenarios that have no edge left, ended edges included."""
         edge = "SELECT 1 FROM edge e WHERE e.tenant = node.tenant AND e.{} = node.number"
+        # Not kind IN (...), for which SQLite would read all tools and scenarios of the tenant.
         sql = (
-            f"DELETE FROM node WHERE tenant = ? AND number {self.any_of} AND kind IN ('tool', 'scenario') "
+            f"DELETE FROM node WHERE tenant = ? AND number {self.any_of} AND kind NOT IN ('user', 'trajectory') "
             f"AND NOT EXISTS ({edge.format('target')}) AND NOT EXISTS ({edge.format('source')})"
         )
         return self._run(sql, self._tenant, self._numbers(numbers))

@@ -1,6 +1,6 @@
-"""Which problems there are, how many tokens each may take, and how urgent that is said to be.
+"""Settings of the budget world: the problems, the token budgets and the sentence that goes with each.
 
-The one rule: each budget has its sentence, the most urgent first, and an agent reads both.
+The agent reads both the budget and its sentence. Sentences are in the order of the budgets, the most urgent first.
 
     >>> BudgetSettings().budgets
     (16, 32, 48, 64)
@@ -34,20 +34,20 @@ Tokens = Annotated[int, Field(ge=1)]
 
 
 class BudgetSettings(Settings):
-    problems: int = Field(1, ge=1, description="How many problems an episode has.")
+    problems: int = Field(1, ge=1, description="Number of problems per episode.")
     budgets: tuple[Tokens, ...] = Field(
         (16, 32, 48, 64),
         min_length=1,
-        description="How many tokens an answer may take, one of these at random; 1000 to 8000 for a `file`.",
+        description="Token budgets, of which each problem gets one at random. Default with a `file`: 1000 to 8000.",
     )
-    urgency: tuple[str, ...] = Field(_URGENCY, description="What is said with each budget.")
-    time_per_token: float = Field(1.0, gt=0, description="How long it takes to generate a token.")
-    terms: int = Field(5, ge=2, description="How many numbers are to be added.")
-    most: int = Field(9, ge=1, description="None of them is larger than this.")
+    urgency: tuple[str, ...] = Field(_URGENCY, description="Sentence that goes with each budget.")
+    time_per_token: float = Field(1.0, gt=0, description="Time to generate a token.")
+    terms: int = Field(5, ge=2, description="Number of terms of a sum.")
+    most: int = Field(9, ge=1, description="Largest term of a sum.")
     file: str = Field(
         "",
-        description="Problems to solve instead of sums: a file with a `question` and an `answer` in JSON on each line, "
-        "as GSM8K has them. {split} in its name stands for train, validation or test; without it, the three share it.",
+        description="File of problems to use instead of sums: JSON lines with `question` and `answer`, as in GSM8K. "
+        "{split} in its name stands for train, validation or test. Without it, the splits share the file.",
     )
 
     @model_validator(mode="before")
@@ -58,13 +58,13 @@ class BudgetSettings(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> BudgetSettings:
         if len(self.urgency) != len(self.budgets):
-            raise ValueError(f"{len(self.budgets)} budgets need as many sentences of urgency, not {len(self.urgency)}")
+            raise ValueError(f"{len(self.budgets)} budgets need as many sentences in urgency, not {len(self.urgency)}")
         if len(set(self.budgets)) < len(self.budgets):
-            raise ValueError("a budget is there twice")
+            raise ValueError("budgets must differ from each other")
         if not self.file and self.most**self.terms < _ENOUGH:
-            raise ValueError(f"there are too few sums of {self.terms} numbers up to {self.most} to share them out")
+            raise ValueError(f"there are too few sums of {self.terms} numbers up to {self.most} for three splits")
         return self
 
 
 _ENOUGH = 1000
-"""So many sums are needed for each split to have some."""
+"""Minimum number of sums, so that each split has some."""

@@ -1,7 +1,7 @@
-"""How a program solves sums: in one of four manners, from very thorough to none at all.
+"""How the demonstration solves sums: in one of four manners, from very thorough to answering at once.
 
-The one rule: which manner is drawn has nothing to do with the budget. So whoever learns from it learns to solve sums,
-and nothing of time.
+The manner is drawn independently of the budget. A model that learns from demonstrations therefore learns to solve sums,
+but nothing about time.
 
     >>> write((3, 5, 6), "plain")
     'so 3 5 8 6 14 <answer> 14</answer>'
@@ -23,7 +23,7 @@ __all__ = ["MANNERS", "Manner", "draw_manner", "write"]
 Manner = Literal["very thorough", "thorough", "plain", "at once"]
 
 MANNERS: dict[Manner, float] = {"very thorough": 0.2, "thorough": 0.6, "plain": 0.14, "at once": 0.06}
-"""How often each is drawn: mostly thorough, as models are that learned to be right."""
+"""Probability of each: mostly thorough, like models that were trained to be right."""
 
 
 def draw_manner(draw: Random) -> Manner:

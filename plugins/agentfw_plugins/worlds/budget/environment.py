@@ -1,7 +1,7 @@
-"""Problems with a budget of tokens: to be right is not enough, one has to be right in time.
+"""Problems with a token budget: an answer must be right, and in time.
 
-The one rule: generating takes time. An answer arrives when its last token has been generated, and that moment says
-whether it is within the budget. One that comes later is judged all the same.
+Generating takes time. An answer arrives when its last token has been generated, and that moment decides whether it is
+within the budget. A late answer is still checked.
 
     agentfw run budget
     agentfw run budget --policy tiny --set policy.model=tiny-sums
@@ -38,7 +38,7 @@ __all__ = ["Budget", "BudgetSettings"]
 
 @dataclass(slots=True)
 class _Attempt:
-    """One problem, and what has become of it."""
+    """One problem and its result so far."""
 
     problem: Problem
     budget: int
@@ -96,7 +96,7 @@ class Budget(Environment):
     def turned(self, turn: Turn) -> None:
         attempt = self._attempts[self._judged]
         attempt.tokens += turn.count
-        # An answer that was refused is one, too: else who can't but give such would never be done.
+        # A refused answer counts too, or a policy that only gives such answers would never finish.
         if attempt.answer is not None or all(call.name == "answer" for call in turn.calls):
             self._judge(attempt)
 
@@ -130,7 +130,7 @@ class Budget(Environment):
         )
 
     def outcome(self) -> Mapping[str, float]:
-        """Over all problems, and over those of each budget; one that nobody got to is not solved."""
+        """Means over all problems and over those of each budget. A problem that was not reached is not solved."""
         found = _means(self._attempts)
         for budget in sorted({attempt.budget for attempt in self._attempts}):
             of_budget = _means([attempt for attempt in self._attempts if attempt.budget == budget])
@@ -138,7 +138,7 @@ class Budget(Environment):
         return found
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
-        """A solution that takes no notice of the budget: a sum in a manner drawn at random, or as the file has it."""
+        """A solution that ignores the budget: for a sum in a random manner, else the one in the file."""
         for _ in moment.of("problem"):
             problem = self._attempts[self._judged].problem
             if problem.terms:

@@ -1,6 +1,6 @@
-"""The problems: sums that are drawn, or questions from a file; and when an answer is the right one.
+"""The problems, generated sums or questions from a file, and how answers are checked.
 
-The one rule: what is learned from is never measured on. Which split a problem belongs to follows from what it asks.
+Training problems are never used for measuring: the split of a problem follows from its question.
 
     >>> from random import Random
     >>> problem = draw_problem(BudgetSettings(), "train", Random(7))
@@ -38,13 +38,13 @@ class Problem:
     question: str
     answer: str
     terms: tuple[int, ...] = ()
-    """The numbers of a sum."""
+    """The terms of a sum."""
     solution: str = ""
-    """How a file says that it is solved."""
+    """The worked solution, if the file has one."""
 
 
 def share_of(question: str) -> str:
-    """Which split a problem belongs to: eight tenths are for training, one for validation and one for the test."""
+    """The split of a problem: 80% train, 10% validation, 10% test."""
     return _SHARES[int.from_bytes(sha256(question.encode()).digest()[:4], "big") % len(_SHARES)]
 
 
@@ -60,21 +60,19 @@ def draw_problem(settings: BudgetSettings, split: str, draw: Random) -> Problem:
 
 @lru_cache(maxsize=6)
 def read_problems(file: str, split: str) -> tuple[Problem, ...]:
-    """The problems of a split that a file has."""
+    """The problems of a split in a file."""
     path = Path(file.replace("{split}", split)).expanduser()
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"environment.file: can't read {path}: {error}", fix="name a file of problems, one in JSON on each line"
-        ) from None
+        raise SettingsError(f"environment.file: can't read {path}: {error}", fix="pass a file of JSON lines") from None
     problems = [_problem(line, f"line {number} of {path}") for number, line in enumerate(lines, 1) if line.strip()]
     whole = "{split}" in file
     found = tuple(problem for problem in problems if whole or share_of(problem.question) == split)
     if not found:
         raise SettingsError(
             f"environment.file: {path} has no problems for {split}",
-            fix="give it more lines: a tenth each goes to validation and test; or a file for each split, by {split}",
+            fix="add lines (validation and test get a tenth each), or pass a file per split with {split} in its name",
         )
     return found
 
@@ -94,12 +92,12 @@ def _problem(line: str, where: str) -> Problem:
     result = _RESULT.search(text)
     if result is None:
         return Problem(question, text)
-    # GSM8K writes each of its calculations into the text a second time.
+    # GSM8K repeats each of its calculations in the text.
     return Problem(question, result[1].strip(), solution=re.sub(r"<<.*?>>", "", text[: result.start()]).strip())
 
 
 def same(given: str, answer: str) -> bool:
-    """Whether an answer is the right one: as numbers where both are, and else letter by letter."""
+    """Whether an answer is right, compared as numbers if both are numbers, else as text."""
     numbers = _number(given), _number(answer)
     if None in numbers:
         return given.strip().casefold() == answer.strip().casefold()

@@ -1,7 +1,6 @@
-"""What correctness alone is worth: the usual reward of a solved problem, which says nothing of time.
+"""The reward `correct`: whether problems were solved, in time or not.
 
-The one rule: it doesn't look at the clock. Being right in time is what the environment `budget` pays itself, so
-that is the reward `utility`.
+It ignores the clock. The environment `budget` itself pays for being right in time, which is the reward `utility`.
 
     agentfw train budget                              # utility: right, and within the budget
     agentfw train budget --reward correct             # right

@@ -1,6 +1,6 @@
-"""What is visible of an event, in words: for the reason of a proposal, and for what is remembered of somebody.
+"""Visible attributes of an event in words, for the reason of a proposal and for what is remembered of a user.
 
-The one rule: a phrase says one feature and nothing more, and every feature has one.
+Every feature has exactly one phrase.
 
     >>> in_words("due=today"), in_words("who=client")
     ('due today', 'a client comes')
@@ -49,5 +49,5 @@ _WORDS: Mapping[str, str] = {
 
 
 def in_words(feature: str) -> str:
-    """A feature of `learner.FEATURES` as a phrase; a value that is a word itself stays it."""
+    """A feature of `choice_model.FEATURES` as a phrase."""
     return _WORDS.get(feature) or feature.partition("=")[2]

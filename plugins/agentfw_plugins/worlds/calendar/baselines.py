@@ -1,7 +1,7 @@
-"""What simple players reach on a user's rounds: chance, and each simple rule.
+"""Baselines on a user's rounds: random choice and each simple rule.
 
-The one rule: they play the very rounds that the run played, through nothing but the same tags, so that a run's table
-compares like with like. They need no agent, and all of them together take a few milliseconds a user.
+They play the same rounds as the run, from the same tags, so that a run's table compares like with like. They need no
+agent and take a few milliseconds per user.
 
     references(calendar, generator)["random"]["aer"]
 """
@@ -24,11 +24,11 @@ RULE_TITLES: Mapping[str, str] = {
     "most_senior": "most senior first",
     "regular_first": "regular meeting first",
 }
-"""The simple rules that say something about an event, and what a table calls them."""
+"""The simple rules shown beside a run, and their titles."""
 
 
 def references(calendar: Calendar, generator: Random) -> dict[str, dict[str, float]]:
-    """The figures of an episode, for each simple player."""
+    """The figures of each baseline on one user's rounds."""
     rankings: dict[str, list[Sequence[str]]] = {"random": [], **{title: [] for title in RULE_TITLES.values()}}
     for shown in calendar.rounds:
         events = [{"letter": letter, **tags} for letter, tags in zip(shown.letters, shown.tags, strict=True)]

@@ -1,8 +1,7 @@
-"""Learning a user's preferences from their choices: a softmax choice model with a Gaussian over the weights.
+"""A softmax choice model that learns a user's preferences, with a Gaussian prior over the weights.
 
-The one rule: it sees what any agent sees, the tags of each event and which one was kept; it knows no principle. A tag
-is a feature (`due=today`, `who=client`, `size=8+`), so whatever the hidden principles are, it has to find them among
-about fifty.
+It sees what any agent sees: the tags of each event, and which one was kept. It knows no principles. A tag is a feature
+(`due=today`, `who=client`, `size=8+`), so it must find the hidden principles among about fifty features.
 
     learner = ChoiceLearner(Prior.flat())
     learner.observe(matrix(tags), accepted)      # after each feedback
@@ -47,7 +46,7 @@ _PLACE = {name: place for place, name in enumerate(FEATURES)}
 
 
 def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
-    """One row of zeros and ones for each event."""
+    """A row of zeros and ones per event."""
     rows = np.zeros((len(tags), len(FEATURES)))
     for row, event in zip(rows, tags, strict=True):
         names = [
@@ -70,21 +69,21 @@ def _bin(bins: Sequence[tuple[int, str]], value: str) -> str:
 
 @dataclass(frozen=True)
 class Prior:
-    """What is expected of a user before anything is known of them."""
+    """The prior over a user's weights."""
 
     mean: Floats
     variance: Floats
-    """A variance for each feature; features are taken as independent."""
+    """A variance per feature; features are independent."""
     roles: Mapping[str, Floats]
-    """Another mean for users whose role is known."""
+    """Means for users whose role is known."""
 
     @classmethod
     def flat(cls, variance: float = 1.0) -> Prior:
-        """Nothing is known: every weight is about 0."""
+        """A prior without knowledge: every weight is about 0."""
         return cls(np.zeros(len(FEATURES)), np.full(len(FEATURES), variance), {})
 
     def of(self, role: str) -> Prior:
-        """What is expected of somebody in this role; of anybody where the role is new."""
+        """The prior for a role, or the general one for an unknown role."""
         return Prior(self.roles.get(role, self.mean), self.variance, {})
 
     def save(self, path: Path, about: Mapping[str, Any]) -> None:
@@ -110,7 +109,7 @@ class Prior:
 
 
 class ChoiceLearner:
-    """One user's weights, and how sure they are."""
+    """One user's weights and their uncertainty."""
 
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
@@ -119,16 +118,16 @@ class ChoiceLearner:
         self._accepted: list[int] = []
 
     def values(self, rows: Floats) -> Floats:
-        """What each event is expected to be worth."""
+        """The expected value of each event."""
         values: Floats = rows @ self.weights
         return values
 
     def observe(self, rows: Floats, accepted: int) -> None:
-        """One more round whose answer is known."""
+        """Add one round whose answer is known."""
         self.observe_all([(rows, accepted)])
 
     def observe_all(self, rounds: Sequence[tuple[Floats, int]]) -> None:
-        """Several rounds at once: the same as one after the other, for the work of one."""
+        """Add several rounds. The result is the same as one by one, at the cost of one."""
         for rows, accepted in rounds:
             self._shown.append(rows)
             self._accepted.append(accepted)
@@ -141,7 +140,7 @@ def maximum(
 ) -> tuple[Floats, Floats]:
     """The most likely weights, and the curvature there (the inverse of the posterior's covariance)."""
     precision = 1.0 / prior.variance
-    # What matters in a softmax is the difference to the event that was kept: one row for each other event.
+    # A softmax depends on the difference to the kept event: one row per other event.
     gaps = np.concatenate([np.delete(rows, kept, 0) - rows[kept] for rows, kept in zip(shown, accepted, strict=True)])
     counts = [len(rows) - 1 for rows in shown]
     firsts = np.cumsum([0, *counts[:-1]])
@@ -177,10 +176,10 @@ def maximum(
 def fit_prior(
     users: Sequence[tuple[str, Sequence[tuple[Floats, int]]]], *, rounds: int = 8, pull: float = 3.0
 ) -> Prior:
-    """What users are like, from their choices alone: empirical Bayes by expectation and maximisation.
+    """Fit the prior from users' choices by empirical Bayes (expectation maximisation).
 
-    `users` are (role, choices) of *training* users. A role's mean is drawn to everybody's as if `pull` average users
-    were in it.
+    `users` are (role, choices) of *training* users. A role's mean is shrunk towards the general
+    one as if `pull` average users were in it.
     """
     width = users[0][1][0][0].shape[1]
     prior = Prior(np.zeros(width), np.ones(width), {})

@@ -1,8 +1,7 @@
-"""The data set on disk: users, regular events and conflict rounds of each split, as JSONL and Parquet.
+"""Writes the data set: users, regular events and conflict rounds of each split, as JSONL and Parquet.
 
-The one rule: one seed gives the same bytes. Every file is written whole under a new name and renamed, and
-MANIFEST.json, which comes last, says of each how many rows it has and its sha256, and how many rounds were rejected for
-what.
+The same seed gives the same bytes. Each file is written under a temporary name and renamed. MANIFEST.json is written
+last; it lists the rows and the sha256 of each file, and the rejected rounds by reason.
 
     make_data(Path("data"), users=40, seed=7)
 
@@ -44,16 +43,16 @@ Rows = list[dict[str, Any]]
 
 
 def organisations_for(users: int) -> tuple[int, dict[str, int]]:
-    """How many users each organisation has, and how many organisations each split.
+    """The number of users per organisation and of organisations per split.
 
-    From 20 users on: five each, two organisations to test, a fifth of the others to validate. With fewer users the
-    organisations are smaller, so that every split still has one.
+    From 20 users on: five users each, two organisations for test and a fifth of the others for validation. With fewer
+    users the organisations are smaller, so that every split still has one.
 
     >>> organisations_for(40)
     (5, {'train': 5, 'validation': 1, 'test': 2})
     """
     if users < 3:
-        raise UsageError(f"{users} users can't be split by organisation", fix="ask for 3 users or more")
+        raise UsageError(f"{users} users can't be split by organisation", fix="pass --users 3 or more")
     each = _USERS_EACH if users >= 4 * _USERS_EACH else max(1, users // 4)
     organisations = -(-users // each)
     test = 2 if organisations >= 4 else 1
@@ -72,13 +71,12 @@ def make_data(
     jobs: int = 1,
     progress: Callable[[str], object] = lambda text: None,
 ) -> dict[str, Any]:
-    """Write the data set; what comes back is the manifest. `ics` names users, or says "all"; `jobs` is a number of
-    processes."""
+    """Write the data set and return the manifest. `ics` names users or is "all"; `jobs` is the number of processes."""
     table = _parquet() if parquet else None
     each, counts = organisations_for(users)
     dataset = Dataset(seed, schemas_of(organisations), each, counts)
     wanted = {split: dataset.users(split) for split in SPLITS}
-    # Organisations come whole; what is too many is left out of training.
+    # Organisations are complete, so users in excess are left out of training.
     wanted["train"] = wanted["train"][: users - len(wanted["validation"]) - len(wanted["test"])]
     known = [name for names in wanted.values() for name in names]
     chosen = set(known if "all" in ics else ics)
@@ -119,7 +117,7 @@ def make_data(
 
 @dataclass(frozen=True, slots=True)
 class _Year:
-    """One user's rows: plain values, so that another process can make them."""
+    """One user's rows as plain values, so that another process can make them."""
 
     user: dict[str, Any]
     events: Rows
@@ -129,7 +127,7 @@ class _Year:
 
 
 def _made(dataset: Dataset, wanted: Sequence[tuple[str, bool]], jobs: int) -> Iterator[_Year]:
-    """The years of these users, in this order, however many processes make them."""
+    """The years of these users, in this order, independent of the number of processes."""
     if jobs == 1:
         yield from (_year(dataset, one) for one in wanted)
         return
@@ -158,7 +156,7 @@ def _user_row(calendar: Calendar) -> dict[str, Any]:
         "title": user.role.title,
         "organisation": company.name,
         "archetype": company.schema.archetype,
-        # As text: users have different principles, and a table has the same columns for everybody.
+        # As text, because users have different principles and a table has fixed columns.
         "weights": _json(dict(user.weights)),
         "chart": _json({person.id: [person.name, person.role, person.boss] for person in company.people.values()}),
         "contacts": _json({person.id: [person.name, person.role, person.firm] for person in company.contacts.values()}),
@@ -211,7 +209,7 @@ def _write(folder: Path, name: str, data: bytes, rows: int, files: dict[str, dic
 
 
 def _parquet() -> Callable[[Rows], bytes]:
-    """Rows as the bytes of a Parquet file. Asked for before any work, so that a missing extra costs none."""
+    """A function that writes rows as Parquet. It is made before any work, so that a missing extra is found first."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -1,7 +1,7 @@
-"""The users of the benchmark: organisations by split, five users each, one year for every episode.
+"""The users of the benchmark: organisations by split, five users each, one year per episode.
 
-The one rule: a split is a set of organisations. No user, no colleague and no title of one organisation is in two
-splits, and everything follows from one seed by name, so any user can be made alone.
+A split is a set of organisations, so no user, colleague or title is in two splits. Everything follows from the seed by
+name, so each user can be generated alone.
 
     dataset = Dataset(seed=7)
     user = dataset.user("7-test-0-3")
@@ -45,7 +45,7 @@ class Calendar:
     """The regular events, without conflicts, in order of time."""
     rounds: tuple[Round, ...]
     rejected: Counter[str]
-    """How many rounds failed the verification, by the point that they failed."""
+    """Number of rounds that failed the verification, by check."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Dataset:
     users_each: int = 5
     """Users of each organisation."""
     organisations: dict[str, int] = field(default_factory=lambda: {"train": 40, "validation": 4, "test": 2})
-    """How many organisations each split has."""
+    """Number of organisations per split."""
     temper: Temper = field(default_factory=Temper)
     difficulty: Difficulty = field(default_factory=Difficulty)
 
@@ -75,7 +75,7 @@ class Dataset:
         return Organisation.make(self._schema(split, number), self._seeds(split, number))
 
     def user(self, identity: str) -> User:
-        """A user by id, with the whole organisation around them."""
+        """A user by id, with their organisation."""
         found = _IDENTITY.fullmatch(identity)
         if found is None or int(found[1]) != self.seed:
             raise UsageError(
@@ -89,8 +89,7 @@ class Dataset:
         )
 
     def calendar(self, user: User, *, year: int = 0, rounds: int = ROUNDS, conflicts: int = 5) -> Calendar:
-        """A year of a user: a second year of the same user has other meetings and conflicts, and the same
-        principles."""
+        """A year of a user. A second year of the same user has other meetings and conflicts but the same principles."""
         if not 1 <= rounds <= ROUNDS or not 2 <= conflicts <= len(LETTERS):
             raise UsageError(
                 f"{rounds} rounds of {conflicts} events can't be made",
@@ -103,7 +102,7 @@ class Dataset:
         return Calendar(user, tuple(series), tuple(events), tuple(found), maker.rejected)
 
     def _schema(self, split: str, number: int) -> Schema:
-        """Each split goes through the archetypes in an order of its own."""
+        """Each split uses the archetypes in an order of its own."""
         order = list(self.schemas)
         Seeds(self.seed).child("calendar", split).random("archetypes").shuffle(order)
         return order[number % len(order)]
@@ -113,12 +112,12 @@ class Dataset:
 
 
 def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
-    """The schemas of a folder; the shipped ones where none is given."""
+    """The schemas of a directory, or those that ship."""
     return load_folder(Path(folder)) if str(folder) else shipped_schemas()
 
 
 def _chosen(organisation: Organisation, seeds: Seeds, place: int) -> str:
-    """The person who is user number `place`: every role once before any role twice."""
+    """The person who is user number `place`. Each role is used once before any is used twice."""
     generator = seeds.random("users")
     rows: list[list[str]] = []
     for role in organisation.schema.user_roles:

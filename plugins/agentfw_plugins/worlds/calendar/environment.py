@@ -1,12 +1,12 @@
-"""The environment `calendar`: a user's year of conflicts, one decision each, and feedback after every one.
+"""The environment `calendar`: a user's year of conflicts, one decision each, with feedback after each.
 
-The one rule: the agent sees lines, and what the user says afterwards; never a weight. The true answer of a round is
-decided by the user's hidden principles alone.
+The agent sees the events and what the user says afterwards, never a weight. The right answer of a round follows from
+the user's hidden principles alone.
 
     agentfw run calendar                                   # the linear policy on the ten held-out users
     agentfw run calendar --policy rules --set policy.rule=most_urgent
 
-What an agent reads in a round (see attributes.py for the tags of a line):
+What an agent reads in a round (see event_attributes.py for the tags of a line):
 
     feedback: wrong, A was taken and C is kept. "Not this time. Whoever works for me gets my time."
     conflict: week 6, Tue 10:00, for Hana Weber (postdoc, research lab)
@@ -60,16 +60,16 @@ _NAMED = re.compile(r"(?:EVENT\s+)?([A-E])(?:[:.)\s].*)?", re.S)
 
 
 class CalendarSettings(Settings):
-    rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="How many conflicts an episode has (N).")
-    conflicts: int = Field(5, ge=2, le=len(LETTERS), description="How many events compete in each (M).")
-    turns: int = Field(4, ge=1, description="How many turns an agent has for one conflict at most (K).")
-    style: Style = Field("plain", description="How a language model is told to go about it (see docs/calendar.md).")
-    data_seed: int = Field(7, ge=0, description="Which world the users come from; the run's own seed changes no user.")
-    organisations: str = Field("", description="A folder with YAML files of organisations; empty for the shipped ones.")
-    users_each: int = Field(5, ge=1, le=30, description="How many users each organisation has.")
-    train_organisations: int = Field(40, ge=1, description="How many organisations the split train has.")
-    validation_organisations: int = Field(4, ge=1, description="How many organisations the split validation has.")
-    test_organisations: int = Field(2, ge=1, description="How many organisations the split test has.")
+    rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="Number of conflicts per episode (N).")
+    conflicts: int = Field(5, ge=2, le=len(LETTERS), description="Number of events per conflict (M).")
+    turns: int = Field(4, ge=1, description="Maximum number of turns per conflict (K).")
+    style: Style = Field("plain", description="Prompting style for language models (see docs/reference/calendar.md).")
+    data_seed: int = Field(7, ge=0, description="Seed of the generated users; the run's seed doesn't change them.")
+    organisations: str = Field("", description="Directory of YAML files of organisations. Default: those that ship.")
+    users_each: int = Field(5, ge=1, le=30, description="Number of users per organisation.")
+    train_organisations: int = Field(40, ge=1, description="Number of organisations in the split train.")
+    validation_organisations: int = Field(4, ge=1, description="Number of organisations in the split validation.")
+    test_organisations: int = Field(2, ge=1, description="Number of organisations in the split test.")
 
     def dataset(self) -> Dataset:
         counts = (self.train_organisations, self.validation_organisations, self.test_organisations)
@@ -108,7 +108,7 @@ class CalendarConflicts(Environment):
         return instructions(inspect.cleandoc(type(self).__doc__ or ""), self.settings.style)
 
     def brief(self) -> Brief:
-        """The letters that can be given are those of a round."""
+        """Offer only the letters of a round."""
         brief = super().brief()
         letters = list(LETTERS[: self.settings.conflicts])
         actions = []
@@ -120,7 +120,7 @@ class CalendarConflicts(Environment):
         return replace(brief, actions=tuple(actions))
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        """Each user of the split once, then each of them a second year, and so on."""
+        """Each user of the split once, then each of them with a second year, and so on."""
         users = self.settings.dataset().users(split)
         seeds = Seeds(seed).child(split)
         return [
@@ -166,7 +166,7 @@ class CalendarConflicts(Environment):
         try:
             super().intervene(with_letters(intervention))
         except InterventionRefused:
-            # The round ends at the first decision, also at one that nobody can understand.
+            # The round ends at the first decision, even if it can't be parsed.
             self._close(None, [], False)
             raise
 
@@ -195,9 +195,9 @@ class CalendarConflicts(Environment):
         return self._calendar.rounds[self._number - 1]
 
     def _open(self) -> None:
-        """The next conflict, together with what the user says of the last one."""
+        """Show the next conflict, with the feedback on the last one."""
         if self._is_open:
-            # An agent that thought beyond the hour has missed it.
+            # An agent that was still thinking has missed it.
             self._close(None, [], False)
         self._number += 1
         self._turns = 0
@@ -217,7 +217,7 @@ class CalendarConflicts(Environment):
             self._open()
 
     def _close(self, letter: str | None, ranking: list[str], complete: bool) -> None:
-        """The round is over: what came of it, and when the next one comes."""
+        """End the round: record its result and schedule the next one."""
         shown = self._shown
         self._is_open, self._decided = False, letter is not None
         right = letter == shown.answer
@@ -235,7 +235,7 @@ class CalendarConflicts(Environment):
             self.world.finish(**self.outcome())
 
     def _time_of(self, number: int) -> Time | None:
-        """When a conflict comes, in hours since the first; None after the last."""
+        """When a conflict comes, in hours since the first. None after the last."""
         if number > self.settings.rounds:
             return None
         first, shown = self._calendar.rounds[0], self._calendar.rounds[number - 1]
@@ -296,7 +296,7 @@ class CalendarConflicts(Environment):
     # -- how it went ---------------------------------------------------------------------------------------------------
 
     def outcome(self) -> Mapping[str, float]:
-        """The protocol's figures over the rounds that were played; `aer@N` for each N that was reached."""
+        """The benchmark's figures over the rounds played, with `aer@N` for each N that was reached."""
         return episode_figures(self._errors, self._distances, self._invalid)
 
     def scene(self, tasks: Sequence[Task]) -> str:
@@ -312,14 +312,14 @@ class CalendarConflicts(Environment):
         return references(calendar, Seeds(task.seed).random("reference"))
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
-        """The simplest thing that an assistant could do: what is most urgent."""
+        """The demonstration: the simple rule that keeps what is most urgent."""
         for observation in moment.of("conflict"):
             ranking = RULES["most_urgent"](observation.data["events"])
             yield Intervention("decide", {"accept": ranking[0], "ranking": ranking, "reason": "it is the most urgent"})
 
 
 def with_letters(decision: Intervention) -> Intervention:
-    """A decision with letters, in whichever way people and models write them: b, "B:", "event B", 2."""
+    """Normalise the letters of a decision, however they are written: b, "B:", "event B", 2."""
     found = dict(decision.arguments)
     if "accept" in found:
         found["accept"] = _letter(found["accept"])
@@ -340,7 +340,7 @@ def _letter(value: object) -> object:
 
 @lru_cache(maxsize=64)
 def _calendar(settings: CalendarSettings, user: str, split: str, index: int) -> Calendar:
-    """The year of a task. A user who isn't called as this data set calls them is the one at the task's place."""
+    """The year of a task. A user id that isn't from this data set stands for the user at the task's index."""
     dataset = settings.dataset()
     users = dataset.users(split) if split in SPLITS else dataset.users("test")
     identity = user if user in users else users[index % len(users)]

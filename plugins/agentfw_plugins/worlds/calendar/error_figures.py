@@ -1,7 +1,6 @@
-"""The figures of the protocol, as pure functions: error rates, rank distance, error reduction.
+"""The figures of the benchmark: error rates, rank distance and error reduction.
 
-The one rule: they are the paper's definitions on plain numbers, nothing more, so that an environment, a benchmark and a
-trainer can't come to differ in them.
+They are the paper's definitions as pure functions, shared by the environment and the benchmarks.
 
     >>> rank_distance("B", ["C", "B", "A"], 3), error_reduction([1, 1, 0, 1, 0, 0, 0, 1])
     (0.5, 0.5)
@@ -24,20 +23,20 @@ CHECKPOINTS = (1, 25, 50, 75, 104)
 
 
 def average_errors(errors: Sequence[float]) -> dict[str, float]:
-    """The mean error over the first N rounds, for each N of the protocol that the episode reached, and over all."""
+    """The mean error over the first N rounds, for each checkpoint N that was reached, and over all rounds."""
     found = {f"aer@{count}": sum(errors[:count]) / count for count in CHECKPOINTS if count <= len(errors)}
     return {**found, "aer": sum(errors) / len(errors)} if errors else found
 
 
 def rank_distance(answer: str, ranking: Sequence[str], events: int) -> float:
-    """ORD: 1 where the true answer is ranked first, 0 where it is last or isn't ranked at all."""
+    """ORD: 1 if the right answer is ranked first, 0 if it is last or not ranked."""
     if answer not in ranking or events < 2:
         return 0.0
     return max(0.0, 1.0 - list(ranking).index(answer) / (events - 1))
 
 
 def quarters(errors: Sequence[float]) -> list[float]:
-    """The mean error of each quarter; what four doesn't divide belongs to the quarters in the middle."""
+    """The mean error of each quarter. A remainder belongs to the two in the middle."""
     size = max(1, len(errors) // 4)
     middle = errors[size : len(errors) - size]
     half = len(middle) // 2
@@ -48,7 +47,7 @@ def quarters(errors: Sequence[float]) -> list[float]:
 def error_reduction(errors: Sequence[float]) -> float:
     """(first - last) / first over the first and the last quarter.
 
-    Where the first quarter has no error there is nothing to reduce: 0 if the last has none either, else -1.
+    If the first quarter has no errors, the result is 0 if the last has none either, else -1.
     """
     if not errors:
         return 0.0
@@ -60,7 +59,7 @@ def error_reduction(errors: Sequence[float]) -> float:
 
 
 def episode_figures(errors: Sequence[float], distances: Sequence[float], invalid: int) -> dict[str, float]:
-    """Everything that the protocol says of an episode; of one without a round, the worst."""
+    """All figures of an episode. An episode without rounds gets the worst."""
     played = max(1, len(errors))
     averages = average_errors(errors) if errors else {"aer": 1.0}
     return {

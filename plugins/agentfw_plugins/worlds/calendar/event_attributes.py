@@ -1,7 +1,7 @@
-"""What can be seen of an event: its attributes, their values, and the one line that says them.
+"""The visible attributes of an event, their values, and the line of text that shows them.
 
-The one rule: everything that a user's principles look at is on the line. Nothing hidden about an *event* exists; what
-is hidden is what the user makes of it.
+Everything that a user's principles depend on is on the line. Events hide nothing; only what the user makes of them is
+hidden.
 
 The line, which a person and a small model read alike:
 
@@ -56,7 +56,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "notice": ("planned", "week", "today"),
     "hold": ("none", "optional", "fixed", "must"),
 }
-"""The values of each attribute that has a fixed set of them, from the least to the most where there is an order."""
+"""The values of each attribute with a fixed set of values, in ascending order where there is one."""
 
 NEUTRAL: Mapping[str, str] = {"urgency": "normal", "due": "none", "series": "none", "notice": "planned", "hold": "none"}
 TAGS = ("start", "min", "by", "who", "size", "topic", "urgency", "due", "place", "series", "notice", "hold")
@@ -69,28 +69,28 @@ class Event:
     id: str
     title: str
     day: int
-    """From 0, the first Monday."""
+    """Day of the year; 0 is the first Monday."""
     start: int
     """Minutes after midnight."""
     minutes: int
     topic: str
     by: str
-    """The id of whoever organises it; the user's own id where they do."""
+    """Id of the organiser, which may be the user's own."""
     attendees: tuple[str, ...]
-    """Ids of everybody else who comes, whoever organises it included."""
+    """Ids of everybody else who attends, the organiser included."""
     place: str
     location: str
     template: str
-    """Which meeting of the organisation's schema it was made from."""
+    """Name of the meeting in the schema that it was made from."""
     urgency: str = "normal"
     due: str = "none"
     series: str = "none"
     notice: str = "planned"
     hold: str = "none"
     note: str = ""
-    """What a conflict reason adds in words."""
+    """Text added by a conflict reason."""
     reasons: tuple[str, ...] = ()
-    """Which conflict reasons were applied to it."""
+    """Conflict reasons that were applied to it."""
 
     @property
     def end(self) -> int:
@@ -98,7 +98,7 @@ class Event:
 
     @property
     def shown(self) -> str:
-        """The title as it is shown, with what the conflict reason adds in words."""
+        """The title as shown, with the text of the conflict reason."""
         return f"{self.title} ({self.note})" if self.note else self.title
 
     @property
@@ -111,7 +111,7 @@ def clock(minute: int) -> str:
 
 
 def tags_of(event: Event, user: str, relations: Mapping[str, str]) -> dict[str, str]:
-    """All tags of an event, the neutral ones included. `relations` says what each person is to the user."""
+    """All tags of an event, including neutral ones. `relations` maps people to their relation to the user."""
     present = {relations[person] for person in event.attendees}
     return {
         "start": clock(event.start),

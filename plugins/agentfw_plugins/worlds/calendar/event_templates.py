@@ -1,7 +1,7 @@
-"""How an event looks: title, attendees, duration, place; made from a schema's template for one user.
+"""Makes events for one user from the templates of a schema: title, attendees, duration, place.
 
-The one rule: a template is filled from the user's own chart, so a title never names somebody who doesn't come, and a
-meeting that asks for somebody whom the user doesn't have isn't made at all.
+Templates are filled from the user's own organisation chart. A title never names somebody who doesn't attend, and a
+meeting that needs people whom the user doesn't have isn't made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = TypeVar("Key")
 
 
 def pick(shares: Mapping[Key, float], generator: Random) -> Key:
-    """One of the keys, in proportion to the shares."""
+    """Draw a key with a probability proportional to its share."""
     left = generator.random() * sum(shares.values())
     for key, share in shares.items():
         left -= share
@@ -31,7 +31,7 @@ def pick(shares: Mapping[Key, float], generator: Random) -> Key:
 
 
 def one_of(choices: Sequence[Key], generator: Random) -> Key:
-    """What `generator.choice` does, in a third of the time; the generator of rounds asks a million times."""
+    """A faster `generator.choice`; generating rounds calls it a million times."""
     return choices[int(generator.random() * len(choices))]
 
 
@@ -52,13 +52,13 @@ class Maker:
         return one_of(choices, self.random)
 
     def possible(self, meeting: Meeting) -> bool:
-        """Whether this user has everybody whom the meeting can't do without."""
+        """Whether the user has all the people that the meeting needs."""
         needed = [name for name, (least, _) in meeting.who.items() if least]
         needed += [meeting.by] if meeting.by != "self" else []
         return all(self.circle[name] for name in needed)
 
     def event(self, meeting: Meeting, identity: str, day: int, start: int) -> Event:
-        """An event of a template, as yet without conflict."""
+        """Make an event from a template, without any conflict."""
         attendees: list[str] = []
         by = self.user.person
         if meeting.by != "self":
@@ -85,8 +85,7 @@ class Maker:
         )
 
     def apply(self, reason: Reason, event: Event) -> bool:
-        """Turn an event into a competitor; False where this user hasn't the people for it or it would contradict
-        itself."""
+        """Turn an event into a competitor. False if people are missing for it or it would contradict itself."""
         if event.topic not in reason.topics:
             return False
         attendees = list(event.attendees)
@@ -97,7 +96,7 @@ class Maker:
             attendees = []
             named[reason.only] = self._one(reason.only, attendees)
             event.by = self._one_of([self.user.person, attendees[0]])
-            # Whoever the title named may be gone.
+            # The person named in the title may no longer attend.
             event.title = self.filled(
                 self._one_of(("{person} and you", "A word with {person}", "{project}: with {person}")), attendees
             )
@@ -119,7 +118,7 @@ class Maker:
         if "place" in reason.sets:
             event.location = self.location(event.place)
         if event.notice == "today":
-            # What is called today can't be one of a series that has been in the calendar for months.
+            # An event called today can't belong to a long-standing series.
             event.series = "none"
         words = {name: self.called(person) for name, person in named.items()}
         event.note = self._one_of(reason.notes).format(**words, project=self._one_of(self.schema.projects))
@@ -134,20 +133,19 @@ class Maker:
         return "video call" if place == "video" else "by phone"
 
     def called(self, person: str) -> str:
-        """How a title calls somebody: those inside by first name, those outside by their firm."""
+        """A person's name in a title: the first name, or the firm for people from outside."""
         found = self.organisation.person(person)
         return found.firm or found.first_name
 
     def filled(self, title: str, attendees: Sequence[str]) -> str:
-        """A title with its slots filled."""
+        """Fill the slots of a title."""
         words = {"project": self._one_of(self.schema.projects)}
         for person in reversed(attendees):
             words[self.user.relations[person]] = words["person"] = self.called(person)
         return title.format(**words)
 
     def _one(self, relation: str, attendees: list[str]) -> str:
-        """One more of a relation who isn't there yet; the nearest superior first, others at random. '' where nobody is
-        left."""
+        """Add one more person of a relation: the nearest superior first, others at random. '' if nobody is left."""
         free = [person for person in self.circle[relation] if person not in attendees]
         if not free:
             return ""

@@ -1,7 +1,6 @@
 """What a user says after a decision: the event they keep, and a reason in their own words.
 
-The one rule: the words name one thing that really spoke for the kept event, and say in which direction; never how much,
-and never everything.
+The reason names one thing that really spoke for the kept event and its direction, never how much, and never everything.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ _NONE = ("I had to sort it out myself.", "You left me with all of them.", "Nobod
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What the user lets be known of one round."""
+    """The feedback on one round."""
 
     principle: str
-    """The name of the principle that the words are about."""
+    """Name of the principle that the words are about."""
     valued: bool
-    """True where the kept event has something that the user values; False where the other has what puts them off."""
+    """True if the kept event has something the user values, False if the other has something they dislike."""
     said: str
 
 
 def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random) -> Feedback:
-    """The user's words on a choice; `chosen` is None where there was no valid one."""
+    """The user's feedback on a choice; `chosen` is None if there was no valid one."""
     other = _rival(shown, user) if chosen is None or chosen == shown.accepted else chosen
     differences: dict[str, int] = {}
     for name, weight in user.weights.items():
@@ -46,7 +45,7 @@ def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random)
         change = principle.triggers(shown.tags[shown.accepted]) - principle.triggers(shown.tags[other])
         if weight * change > 0:
             differences[name] = weight
-    # There always is one: the kept event is worth more than any other.
+    # There always is one, because the kept event is worth more than any other.
     (name,) = generator.choices(list(differences), [abs(weight) for weight in differences.values()])
     valued = differences[name] > 0
     principle = user.principles[name]

@@ -1,7 +1,7 @@
 """A generated user's year as an iCalendar file (RFC 5545), for calendar programs and for trying `--ics`.
 
-The one rule: it says what an invitation says and nothing more: no truth, no weights. Regular meetings are confirmed,
-with their recurrence; what competes with them is tentative.
+It contains what an invitation contains: no answers, no weights. Regular meetings are confirmed and have a recurrence
+rule; competing events are tentative.
 
     Path("ana.ics").write_bytes(ics_of(calendar))
 
@@ -22,7 +22,7 @@ from .users import User
 __all__ = ["escaped", "folded", "ics_of"]
 
 _STAMP = "20260101T000000Z"
-"""When the file says that it was made: a fixed time, so that one seed gives the same bytes."""
+"""Time stamp of the file; fixed, so that one seed gives the same bytes."""
 
 
 def ics_of(calendar: Calendar) -> bytes:
@@ -47,7 +47,7 @@ def ics_of(calendar: Calendar) -> bytes:
 
 
 def _series(series: Series, by_id: dict[str, Event], user: User) -> Iterable[str]:
-    """The meeting with its rule, and each date that differs from it."""
+    """The meeting with its recurrence rule, and each date that differs."""
     first = by_id[f"{series.event.id}w{series.weeks[0]}"]
     uid = f"{series.event.id}@{_host(user)}"
     rule = f"RRULE:FREQ=WEEKLY;INTERVAL={CADENCES[series.meeting.cadence]};COUNT={len(series.weeks)}"
@@ -82,7 +82,7 @@ def _event(
 
 
 def _party(person: str, user: User) -> str:
-    # A parameter's value has no escapes; names of people have neither quotes nor line breaks.
+    # Parameter values have no escapes, and people's names contain neither quotes nor line breaks.
     return f';CN="{user.organisation.person(person).name}":mailto:{person}@{_host(user)}'
 
 
@@ -101,7 +101,7 @@ def escaped(value: str) -> str:
 
 
 def folded(content: bytes) -> list[bytes]:
-    """A content line as physical lines: at most 75 octets each, continued with a space, no character broken."""
+    """Fold a content line into physical lines of at most 75 octets, without splitting a character."""
     parts: list[bytes] = []
     limit, lead = 75, b""
     while len(content) > limit:

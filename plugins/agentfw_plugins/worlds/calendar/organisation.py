@@ -1,7 +1,6 @@
-"""One synthetic organisation: its people, who reports to whom, and who calls from outside.
+"""A synthetic organisation: its people, who reports to whom, and contacts from outside.
 
-The one rule: relations are read off the chart, never stored with an event, so an attendee can't be somebody's report in
-one place and their peer in another.
+Relations are always read from the chart and never stored with an event, so they can't contradict each other.
 
     >>> from agentfw.seeds import Seeds
     >>> from agentfw_plugins.worlds.calendar.schema import shipped_schemas
@@ -48,7 +47,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Organisation:
-    """A schema come to life."""
+    """An organisation generated from a schema."""
 
     name: str
     schema: Schema
@@ -64,7 +63,7 @@ class Organisation:
         for role in _from_the_top(schema):
             bosses = [person.id for person in people.values() if person.role == schema.roles[role].reports_to]
             count = generator.randint(*schema.roles[role].people)
-            # Round robin, so that everybody of the role above has somebody before anybody has two.
+            # Round robin, so that each boss has one report before any has two.
             first = generator.randrange(len(bosses)) if bosses else 0
             for index in range(count):
                 boss = bosses[(first + index) % len(bosses)] if bosses else ""
@@ -88,7 +87,7 @@ class Organisation:
         return found
 
     def relations(self, user: str) -> dict[str, str]:
-        """What everybody else is to a user: superior, report, peer, client, partner or vendor."""
+        """The relation of everybody else to a user: superior, report, peer, client, partner or vendor."""
         above = set(self.chain(user))
         found = {}
         for person in self.people:
@@ -103,7 +102,7 @@ class Organisation:
 
 
 def _from_the_top(schema: Schema) -> list[str]:
-    """Roles in an order in which every boss comes before whoever reports to them."""
+    """Roles ordered so that each boss comes before their reports."""
     done: list[str] = []
     waiting = list(schema.roles)
     while waiting:
@@ -114,7 +113,7 @@ def _from_the_top(schema: Schema) -> list[str]:
 
 
 class _names:
-    """Names without end, none of them twice: the same first name would make "1:1 with Mira" mean two people."""
+    """An endless supply of unique first names, so that "1:1 with Mira" is unambiguous."""
 
     def __init__(self, generator: Random) -> None:
         words = vocabulary()

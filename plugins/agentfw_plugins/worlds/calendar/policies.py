@@ -1,8 +1,7 @@
-"""Two policies for the calendar that are programs: `rules`, and `linear`, the honest reference without a language
-model.
+"""The policies `rules` and `linear`, which need no language model. `linear` is the reference to beat.
 
-The one rule: they are engaged like any other policy and learn only from what an episode shows them, the tags of the
-events and which of them the user kept.
+They are used like any other policy and learn only from what an episode shows: the tags of events and which of them the
+user kept.
 
     agentfw run calendar --policy linear
     agentfw run calendar --policy rules --set policy.rule=most_senior
@@ -36,11 +35,11 @@ __all__ = ["PRIOR_FILE", "LinearPolicy", "LinearSettings", "RulesPolicy", "Rules
 
 PRIOR_FILE = Path(__file__).parent / "linear_prior.json"
 _SAID = 0.1
-"""A difference in worth that is large enough to be given as a reason."""
+"""Minimum difference in value to be given as a reason."""
 
 
 class RulesSettings(Settings):
-    rule: str = Field("most_urgent", description=f"One of {', '.join(RULES)}.")
+    rule: str = Field("most_urgent", description=f"Rule to follow: {', '.join(RULES)}.")
 
 
 class RulesPolicy(Policy):
@@ -61,12 +60,12 @@ class RulesPolicy(Policy):
 
 class LinearSettings(Settings):
     prior: Literal["fitted", "flat"] = Field(
-        "fitted", description="What is expected of a user at first: as fitted on training users, or nothing."
+        "fitted", description="Prior expectation of a user: fitted on training users, or flat."
     )
 
 
 class LinearPolicy(Policy):
-    """Learns its user's weights online, a learner for each episode."""
+    """Learns its user's weights online, with one model per episode."""
 
     def __init__(self, settings: LinearSettings | None = None) -> None:
         self.settings = settings or LinearSettings()
@@ -91,7 +90,7 @@ class LinearPolicy(Policy):
     def _answer(self, key: str, conflict: Observation, moment: Moment) -> Generation:
         data = conflict.data
         if data["round"] == 1:
-            # A first round starts anew: an episode that is run a second time is the same episode.
+            # Start anew in the first round, so that a repeated episode is the same episode.
             learner = ChoiceLearner(self._prior.of(f"{data['archetype']}/{data['role']}"))
             self._learners[key] = learner
             for past in moment.of("past"):
@@ -108,7 +107,7 @@ def _choice(events: Sequence[Mapping[str, str]], accepted: str) -> tuple[Floats,
 
 
 def _reason(weights: Floats, first: Floats, second: Floats, rival: str) -> str:
-    """What speaks most for the first event beside the second: for it, or against the other."""
+    """What speaks most for the first event compared with the second."""
     worth = weights * (first - second)
     strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
     said = [

@@ -1,6 +1,6 @@
-"""Principles: what a user may care about, as binary triggers over an event's visible tags.
+"""Principles: what a user may care about, as conditions on the visible tags of an event.
 
-The one rule: a trigger sees the tags and nothing else, so whatever decides a round can be read off its lines.
+A principle depends on the tags alone, so everything that decides a round can be read from its lines.
 
     >>> due_today = Principle("due_today", "due today", {"due": ("today",)}, (), ("it's due",), ("so what",))
     >>> due_today.triggers({"due": "today"}), due_today.triggers({"due": "week"})
@@ -27,14 +27,14 @@ _NUMBERS = {"size": ("size", 1, 60), "minutes": ("min", 5, 480)}
 
 @dataclass(frozen=True, slots=True)
 class Principle:
-    """One thing that may matter, and how people put it."""
+    """One thing that may matter to a user, and how people express it."""
 
     name: str
     label: str
     values: Mapping[str, tuple[str, ...]]
-    """Tags that must have one of these values; of `who`, one of these relations must be among those who come."""
+    """Tags and their allowed values; for `who`, one of these relations must attend."""
     bounds: tuple[tuple[str, int, int], ...]
-    """Tags that are numbers, with the least and the most."""
+    """Numeric tags with their minimum and maximum."""
     praise: tuple[str, ...]
     complaint: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Principle:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What all organisations share."""
+    """The vocabulary that all organisations share."""
 
     principles: Mapping[str, Principle]
     first_names: tuple[str, ...]
@@ -110,7 +110,7 @@ def _bound(key: str, sheet: Sheet) -> tuple[str, int, int]:
         return tag, value, value
     table = sheet.table(optional=("at_least", "at_most"))
     if not table:
-        raise sheet.error("must say at_least, at_most or both")
+        raise sheet.error("needs at_least, at_most or both")
     least = table["at_least"].integer(low, high) if "at_least" in table else low
     most = table["at_most"].integer(low, high) if "at_most" in table else high
     if least > most:

@@ -1,7 +1,7 @@
-"""Ways to ask a language model: at once, with reasoning, with reasoning over what it remembers, with a StrategyHub.
+"""Prompting styles for language models: direct, reasoning, reasoning over memory, and StrategyHub.
 
-The one rule: a style changes what the model is told and nothing else. Rounds, tools and judgement are the same, so two
-styles can be compared on the same users.
+A style only changes what the model is told. Rounds, tools and scoring are the same, so styles can be compared on the
+same users.
 
     agentfw run calendar-zero-shot --set policy.base_url=http://localhost:8000/v1
     agentfw run calendar-react
@@ -49,9 +49,9 @@ Write down what decides and how much it counts, not single events. Then decide b
 keep, a ranking with the letters of all events, and a short reason. Every call is a turn, and there are only a few for
 each conflict: the decision has to be among them.""",
 }
-"""What is said after the environment's own goal."""
+"""Text added after the environment's own goal."""
 
 
 def instructions(goal: str, style: Style) -> str:
-    """What a model is told."""
+    """The instructions for a model."""
     return f"{goal}\n\n{STYLES[style]}".rstrip()

@@ -1,7 +1,7 @@
-"""A user's year of regular events: 52 weeks, no two of them at the same time.
+"""A user's year of regular events: 52 weeks without overlaps.
 
-The one rule: a series keeps its weekday, time, people and title all year, as people's series do; only single dates run
-over or end early by a quarter of an hour.
+A series keeps its weekday, time, people and title all year. Only single dates run over or end early by a quarter of an
+hour.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Series:
     start: int
     weeks: tuple[int, ...]
     event: Event
-    """What it looks like on every date."""
+    """The event as it is on every date."""
 
 
 def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]:
-    """The series and every one of their dates, in order of time."""
+    """The series and all their dates, in order of time."""
     maker = Maker(user, generator)
     possible = [meeting for meeting in user.role.meetings if maker.possible(meeting)]
     if sum(meeting.cadence == "weekly" for meeting in possible) < 2:
@@ -57,7 +57,7 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
         )
     taken: list[list[tuple[int, int]]] = [[] for _ in range(WEEKS * 5)]
     series: list[Series] = []
-    # Those that come every week first: they have the fewest places left to go.
+    # Weekly series first, because they have the fewest possible places.
     for meeting in sorted(possible, key=lambda meeting: CADENCES[meeting.cadence]):
         number = len(series)
         event = maker.event(meeting, f"s{number}", 0, 0)
@@ -67,7 +67,7 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
 
 
 def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], generator: Random) -> Series:
-    """A place in the week that is free on all its dates; soft wishes are kept where they can be."""
+    """A slot in the week that is free on all dates, with as few broken soft constraints as possible."""
     interval = CADENCES[meeting.cadence]
     starts = range(_OPENS, _CLOSES - event.minutes + 1, 30)
     options = sorted(
@@ -91,11 +91,11 @@ def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], 
 
 
 def _wishes(meeting: Meeting, start: int) -> int:
-    """How many soft constraints a start would break."""
+    """Number of soft constraints that a start breaks."""
     broken = 0
     broken += "mornings" in meeting.soft and start >= _NOON
     broken += "afternoons" in meeting.soft and start < _NOON
-    # Nobody starts within the lunch hour unless all else is taken.
+    # No start within the lunch hour unless everything else is taken.
     return broken * 2 + (_NOON <= start < _NOON + 60)
 
 
@@ -104,7 +104,7 @@ def _clashes(spans: list[tuple[int, int]], begins: int, ends: int) -> bool:
 
 
 def _date(series: Series, week: int, generator: Random, taken: list[list[tuple[int, int]]]) -> Event:
-    """One date of a series, now and then a quarter of an hour longer or shorter."""
+    """One date of a series, sometimes a quarter of an hour longer or shorter."""
     day = week * 7 + series.weekday
     minutes = series.event.minutes
     if generator.random() < 0.1:

@@ -1,7 +1,6 @@
-"""The four rewards of a calendar round: format, decision, ranking, and use of the memory.
+"""The rewards of a calendar round: format, decision, ranking and use of the memory.
 
-The one rule: each is a number of a round between 0 and 1, read from the record alone. Their weights, the curriculum
-among them, are the run's business:
+Each is a number from 0 to 1 per round, read from the record alone. Weights and the curriculum belong to the run:
 
     [[rewards]]
     name = "calendar_hub"
@@ -27,13 +26,13 @@ __all__ = ["CalendarDecision", "CalendarFormat", "CalendarHub", "CalendarHubSett
 
 
 class CalendarFormat(Measured):
-    """1 where the decision names an event of the round and ranks all of them."""
+    """1 if the decision names an event of the round and ranks all of them."""
 
     component, measure = "calendar_format", "format"
 
 
 class CalendarDecision(Measured):
-    """1 where the event was kept that the user keeps."""
+    """1 if the event was kept that the user keeps."""
 
     component, measure, track = "calendar_decision", "error", "personal"
 
@@ -42,21 +41,21 @@ class CalendarDecision(Measured):
 
 
 class CalendarRanking(Measured):
-    """How far up the true event was ranked: 1 first, 0 last."""
+    """Rank of the right event: 1 first, 0 last."""
 
     component, measure, track = "calendar_ranking", "ord", "personal"
 
 
 class CalendarHubSettings(Settings):
-    tools: tuple[str, ...] = Field(("strategy_hub",), description="Which tools are the memory's.")
+    tools: tuple[str, ...] = Field(("strategy_hub",), description="Tools that belong to the memory.")
     actions: tuple[str, ...] = Field(
         ("update",),
-        description="Which values of a call's `action` count; empty for any call. The paper's rollout counts updates.",
+        description="Values of a call's `action` that count; empty for any call. The paper counts updates.",
     )
 
 
 class CalendarHub(RewardModel):
-    """1 where the memory was called in the round and the call went well."""
+    """1 if the memory was called successfully in the round."""
 
     def __init__(self, settings: CalendarHubSettings | None = None) -> None:
         self.settings = settings or CalendarHubSettings()
@@ -70,7 +69,7 @@ class CalendarHub(RewardModel):
         return scores
 
     def _used(self, episode: Episode) -> set[int]:
-        """The rounds with a valid call: one that counts, and whose answer says that it went well."""
+        """The rounds with a successful call that counts."""
         number = 0
         called: dict[str, int] = {}
         used: set[int] = set()

@@ -39,12 +39,12 @@ __all__ = ["RoundMaker"]
 Some = TypeVar("Some")
 
 _STRONG = 2
-"""A principle of this weight justifies an accepted competitor."""
+"""Minimum weight of a principle that justifies an accepted competitor."""
 _TRIES = 400
 
 
 class RoundMaker:
-    """Draws the rounds of one user's year."""
+    """Generates the rounds of one user's year."""
 
     def __init__(self, user: User, series: Sequence[Series], generator: Random, difficulty: Difficulty) -> None:
         self.user, self.series, self.random, self.difficulty = user, series, generator, difficulty
@@ -53,7 +53,7 @@ class RoundMaker:
         self.regular = [meeting for meeting in user.role.meetings if self.maker.possible(meeting)]
         self.occasions = [meeting for meeting in schema.occasions if self.maker.possible(meeting)]
         self.reasons = [schema.reasons[name] for name in user.role.reasons]
-        # What has been in the calendar for months isn't called today.
+        # A regular meeting isn't announced today.
         self.reasons_for_regular = [reason for reason in self.reasons if "notice" not in reason.sets]
         self.rejected: Counter[str] = Counter()
         self._appraisal = Appraisal(user)
@@ -63,7 +63,7 @@ class RoundMaker:
         self._made = 0
 
     def rounds(self, events: Sequence[Event], count: int, conflicts: int) -> list[Round]:
-        """The first `count` rounds of the year, `conflicts` events each."""
+        """Generate the first `count` rounds of the year, with `conflicts` events each."""
         by_week: list[list[Event]] = [[] for _ in range(WEEKS)]
         for event in events:
             by_week[event.day // 7].append(event)
@@ -77,7 +77,7 @@ class RoundMaker:
         return found[:count]
 
     def _round(self, number: int, week: int, anchor: Event, regular: Sequence[Event], conflicts: int) -> Round:
-        """Draw until a round passes. An anchor that can't win (or lose) is given the other label after a while."""
+        """Draw until a round passes. An anchor that can't win (or lose) gets the other label after some tries."""
         accepts = self.random.random() < self.user.role.accepts
         for attempt in range(_TRIES):
             if attempt and attempt % 4 == 0:
@@ -98,7 +98,7 @@ class RoundMaker:
         )
 
     def _draw(self, number: int, week: int, anchor: Event, conflicts: int, accepts: bool) -> Round | None:
-        """One round that may do, or None where what was drawn doesn't allow the label."""
+        """A candidate round, or None if the draw doesn't allow the label."""
         kept = replace(anchor, id=f"r{number}-0")
         if self.reasons_for_regular and self.random.random() < self.difficulty.touched:
             self.maker.apply(self._one_of(self.reasons_for_regular), kept)
@@ -137,7 +137,7 @@ class RoundMaker:
         )
 
     def _winner(self, anchor: Event, budget: int) -> Event | None:
-        """A competitor that beats the anchor, with a strong principle that speaks for it."""
+        """A competitor that beats the anchor, supported by a strong principle."""
         least = self._value(anchor) + self.difficulty.margin
         for _ in range(budget):
             event = self._competitor(anchor)
@@ -146,7 +146,7 @@ class RoundMaker:
         return None
 
     def _competitor(self, anchor: Event) -> Event:
-        """An event in the anchor's hour, out of a principle paired with what triggers it."""
+        """An event in the anchor's hour, made from a principle and something that triggers it."""
         for _ in range(_TRIES):
             (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
             cause = self._one_of(self._pairs[principle])
@@ -156,7 +156,7 @@ class RoundMaker:
             if meeting.cadence == "none":
                 event.notice = self._one_of(("planned", "planned", "week"))
             elif self.random.random() < 0.5:
-                event.series = "none"  # an extra date of something that else is regular
+                event.series = "none"  # an extra date of a regular meeting
             if isinstance(cause, Reason) and not self.maker.apply(cause, event):
                 continue
             for _ in range(2):
@@ -167,7 +167,7 @@ class RoundMaker:
         raise self._impossible(f"nothing can compete with {anchor.title}")
 
     def _template(self, anchor: Event, reason: Reason) -> Meeting:
-        """Something that the reason can be said of: now and then another regular meeting, else an occasion."""
+        """A meeting that the reason fits: sometimes another regular meeting, else an occasion."""
         regular = [meeting for meeting in self.regular if meeting.topic in reason.topics]
         others = [meeting for meeting in regular if meeting.name != anchor.template]
         occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
@@ -176,8 +176,7 @@ class RoundMaker:
         return self._one_of(occasions or regular)
 
     def _fits_in(self, anchor: Event, event: Event) -> bool:
-        """Start about when the anchor does, so that all events of the round share its second quarter of an hour at
-        least."""
+        """Choose a start near the anchor's, so that all events overlap in its second quarter of an hour."""
         shared = anchor.start + (15 if anchor.minutes > 15 else 0)
         offsets = [offset for offset in (-30, -15, 0, 0, 0, 15) if self._shares(anchor.start + offset, event, shared)]
         if not offsets:
@@ -190,7 +189,7 @@ class RoundMaker:
         return start <= instant < start + event.minutes and start >= 7 * 60 and start + event.minutes <= 20 * 60
 
     def _pairings(self) -> dict[str, list[Meeting | Reason]]:
-        """For each of the user's principles, what can make an event trigger it: reasons and occasions."""
+        """The reasons and occasions that can trigger each of the user's principles."""
         found: dict[str, list[Meeting | Reason]] = {name: [] for name in self.user.weights}
         for reason in self.reasons:
             fitting = [meeting for meeting in (*self.occasions, *self.regular) if meeting.topic in reason.topics]
@@ -203,7 +202,7 @@ class RoundMaker:
                     if name not in before:
                         found[name].append(reason)
         for meeting in [*self.occasions, *self.regular]:
-            # What a meeting triggers may depend on how many happen to come; a few draws show it.
+            # What a meeting triggers may depend on how many attend, so a few are drawn.
             draws = [self._triggered(self.maker.event(meeting, "", 0, 0)) for _ in range(3)]
             for name in found:
                 if any(name in triggered for triggered in draws):

@@ -11,44 +11,44 @@ __all__ = ["PER_WEEK", "ROUNDS", "Difficulty", "Round"]
 
 PER_WEEK = 2
 ROUNDS = WEEKS * PER_WEEK
-"""104. The paper's text samples one round a week and also says 104; two a week is what makes both a year and 104."""
+"""104. The paper samples one round a week but also says 104; two a week give a year of 104 rounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """How rounds are drawn. The defaults are what the benchmark is published with."""
+    """How rounds are generated. The defaults are those of the published benchmark."""
 
     margin: int = 1
-    """By how much the accepted event must be ahead of every other."""
+    """Minimum lead of the accepted event over every other."""
     pool: int = 3
-    """How many competitors are drawn at most for each that is wanted, before the round is drawn anew."""
+    """Maximum number of competitors drawn per one needed, before the round is drawn again."""
     regular: float = 0.35
-    """How often a competitor is another regular meeting of the user, moved here."""
+    """Probability that a competitor is another regular meeting of the user."""
     second: float = 0.6
-    """How often a second conflict reason applies, and again a third: multi-factor conflicts."""
+    """Probability of a second conflict reason, and again of a third."""
     touched: float = 0.4
-    """How often something comes up about the anchor itself."""
+    """Probability that a conflict reason applies to the anchor itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One conflict and its one true answer."""
+    """One conflict and its right answer."""
 
     number: int
     """From 1."""
     week: int
     day: int
     events: tuple[Event, ...]
-    """In the order in which they are shown: A, B, C ..."""
+    """In the order shown: A, B, C ..."""
     tags: tuple[dict[str, str], ...]
     accepted: int
-    """Which of the events the user keeps."""
+    """Index of the event that the user keeps."""
     anchor: int
-    """Which of them is the regular one."""
+    """Index of the regular event."""
     case: str
     """A or B."""
     margin: int
-    """How far the accepted event is ahead of the next."""
+    """Lead of the accepted event over the next."""
 
     @property
     def letters(self) -> str:

@@ -1,12 +1,12 @@
 """An organisation's schema, read from YAML: its roles, their meetings M(r), principles P(r) and conflict reasons C(r).
 
-The one rule: what loads can be generated. Whatever would fail later (a principle that nobody knows, a pattern that asks
-for reports where nobody reports, more meetings than a week holds) is refused here, with file, line and reason.
+A schema that loads can be generated. What would fail later (an unknown principle, a pattern that needs reports where
+nobody has any, more meetings than fit into a week) is refused here, with file, line and reason.
 
     schema = load_schema(Path("bakery.yaml"))
     schema.roles["baker"].principles      # {"due_today": 4, "vendor": -2, ...}
 
-The format is shown in docs/calendar.md; the shipped schemas in `organisations/` are the longest examples of it.
+docs/guides/organisations.md shows the format. The shipped schemas in `organisations/` are longer examples.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ __all__ = [
 
 ARCHETYPES = Path(__file__).parent / "organisations"
 CADENCES = {"weekly": 1, "biweekly": 2, "monthly": 4}
-"""Every how many weeks."""
+"""Interval in weeks."""
 SLOTS = ("project", "person", *RELATIONS)
 SOFT = ("mornings", "afternoons", "no_back_to_back")
 _SETTABLE = ("due", "urgency", "place", "notice", "hold")
 _WORK = tuple(topic for topic in CHOICES["topic"] if topic not in ("social", "personal"))
 _FULLEST_WEEK = 30 * 60
-"""Minutes of meetings in the fullest week of a role; more can't be laid out without conflicts."""
+"""Maximum minutes of meetings in a role's fullest week; more can't be placed without overlaps."""
 _MOST_PEOPLE = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A kind of event: a regular meeting of a role where it has a cadence, else an occasion that may come up."""
+    """A template of events: a regular meeting if it has a cadence, else an occasion that may come up."""
 
     name: str
     titles: tuple[str, ...]
@@ -58,10 +58,10 @@ class Meeting:
     cadence: str
     """weekly, biweekly or monthly; `none` for an occasion."""
     minutes: Mapping[int, float]
-    """How likely each duration is, in proportion."""
+    """Relative frequency of each duration."""
     by: str
     who: Mapping[str, tuple[int, int]]
-    """How many of each relation come, besides the organiser."""
+    """Number of attendees by relation, besides the organiser."""
     place: Mapping[str, float]
     hold: str
     soft: tuple[str, ...]
@@ -75,11 +75,11 @@ class Reason:
     sets: Mapping[str, str]
     adds: Mapping[str, tuple[int, int]]
     only: str
-    """A relation: one person of it comes, and nobody else. Empty where the reason leaves the attendees."""
+    """A relation of which one person attends, and nobody else. Empty if the attendees stay."""
     longer: int
     notes: tuple[str, ...]
     topics: tuple[str, ...]
-    """Of which events it can be said: nobody's birthday cake is due today."""
+    """Topics of the events that it fits: no birthday cake is due today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Role:
     reports_to: str
     is_user: bool
     accepts: float
-    """How often the regular meeting is the one that is kept."""
+    """Probability that the regular meeting is kept."""
     meetings: tuple[Meeting, ...]
     principles: Mapping[str, int]
     reasons: tuple[str, ...]
@@ -100,7 +100,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Outsiders:
-    """People from outside of one relation."""
+    """Contacts from outside, of one relation."""
 
     title: str
     firms: tuple[str, ...]
@@ -108,7 +108,7 @@ class Outsiders:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Everything that organisations of one archetype share."""
+    """The schema of one archetype of organisations."""
 
     file: str
     archetype: str
@@ -122,7 +122,7 @@ class Schema:
     occasions: tuple[Meeting, ...]
     roles: Mapping[str, Role]
     principles: Mapping[str, Principle]
-    """The shared vocabulary and what the file adds to it."""
+    """The shared vocabulary and the principles of the file."""
 
     @property
     def user_roles(self) -> tuple[Role, ...]:
@@ -141,7 +141,7 @@ def load_schema(path: Path) -> Schema:
             read_principles(table["principles"]).items(), table["principles"].entries(), strict=True
         ):
             if name in principles:
-                raise value.error("is a principle of the shared vocabulary; give yours another name")
+                raise value.error("is a principle of the shared vocabulary; choose another name")
             principles[name] = principle
     outsiders = _outsiders(table["outsiders"])
     reasons = {name: _reason(name, value) for name, value in table["reasons"].entries()}
@@ -153,7 +153,7 @@ def load_schema(path: Path) -> Schema:
         name: _role(name, value, chart, principles, reasons, outsiders) for name, value in table["roles"].entries()
     }
     if not any(role.is_user for role in roles.values()):
-        raise table["roles"].error("nobody here is a user; give at least one role meetings, principles and reasons")
+        raise table["roles"].error("no role is a user; at least one role needs meetings, principles and reasons")
     return Schema(
         path.name,
         table["organisation"].text(longest=40),
@@ -173,7 +173,7 @@ def load_schema(path: Path) -> Schema:
 def load_folder(folder: Path) -> tuple[Schema, ...]:
     """All schemas of a folder, in the order of their file names."""
     if not folder.is_dir():
-        raise SettingsError(f"there is no folder {folder}", fix="give a folder with YAML files of organisations")
+        raise SettingsError(f"there is no directory {folder}", fix="pass a directory of YAML files of organisations")
     paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")], key=lambda path: path.name)
     if not paths:
         raise SettingsError(f"{folder} has no .yaml file", fix="copy one of the shipped schemas there and change it")
@@ -184,7 +184,7 @@ def load_folder(folder: Path) -> tuple[Schema, ...]:
         if other is not None:
             raise SettingsError(
                 f'{path.name}, line 1: "{schema.archetype}" is described by {other.file} already',
-                fix="give one of the two another `organisation:`",
+                fix="change the `organisation:` of one of them",
             )
         schemas[schema.archetype] = schema
     return tuple(schemas.values())
@@ -210,7 +210,7 @@ def _outsiders(sheet: Sheet) -> dict[str, Outsiders]:
 def _reason(name: str, sheet: Sheet) -> Reason:
     table = sheet.table(("notes",), ("set", "add", "only", "longer", "topics"))
     if not {"set", "add", "only", "longer"} & set(table):
-        raise sheet.error("does nothing; give it set, add, only or longer")
+        raise sheet.error("has no effect; add set, add, only or longer")
     sets: dict[str, str] = {}
     if "set" in table:
         for key, value in table["set"].table(optional=_SETTABLE).items():
@@ -218,7 +218,7 @@ def _reason(name: str, sheet: Sheet) -> Reason:
     adds = _people(table["add"]) if "add" in table else {}
     only = table["only"].one_of(RELATIONS) if "only" in table else ""
     if only and adds:
-        raise table["only"].error("can't go together with add; it says that nobody else comes")
+        raise table["only"].error("can't be combined with add; it means that nobody else comes")
     longer = table["longer"].integer(15, 120) if "longer" in table else 0
     notes = table["notes"].texts()
     allowed = {*adds, only} - {""}
@@ -237,7 +237,7 @@ def _people(sheet: Sheet) -> dict[str, tuple[int, int]]:
 
 
 def _chart(sheet: Sheet) -> dict[str, str]:
-    """Who reports to which role; empty for the top. A ring or an unknown boss is refused."""
+    """The role that each role reports to; empty for the top. A cycle or an unknown boss is refused."""
     above: dict[str, str] = {}
     places: dict[str, Sheet] = {}
     for name, value in sheet.entries():
@@ -273,11 +273,11 @@ def _role(
     if not is_user:
         for key in ("accepts", "meetings", "principles", "reasons"):
             if key in table:
-                raise table[key].error("a role with user: false has no calendar of its own; leave this out")
+                raise table[key].error("a role with user: false has no calendar of its own; remove this")
         return Role(name, title, people, chart[name], False, 0.0, (), {}, ())
     for key in ("meetings", "principles", "reasons"):
         if key not in table:
-            raise sheet.error(f'"{key}" is missing (or say user: false)')
+            raise sheet.error(f'"{key}" is missing (or set user: false)')
     accepts = table["accepts"].number(0.05, 0.95) if "accepts" in table else 0.35
     reach = _reach(name, chart)
     meetings = tuple(
@@ -306,11 +306,11 @@ def _weights(sheet: Sheet, principles: Mapping[str, Principle]) -> dict[str, int
             raise value.error(f"no such principle; {hint}")
         weights[key] = value.integer(-6, 6)
         if weights[key] == 0:
-            raise value.error("a weight of 0 says nothing; leave the principle out")
+            raise value.error("a weight of 0 has no effect; remove the principle")
     if len(weights) < 4:
         raise sheet.error(f"must have at least 4 principles (it has {len(weights)})")
     if sum(weight > 0 for weight in weights.values()) < 2:
-        raise sheet.error("at least two weights must be above 0; else there is never anything to weigh")
+        raise sheet.error("at least two weights must be above 0")
     return weights
 
 
@@ -325,7 +325,7 @@ def _known_reasons(sheet: Sheet, reasons: Mapping[str, Reason]) -> tuple[str, ..
 
 
 def _reach(name: str, chart: Mapping[str, str]) -> set[str]:
-    """Which relations this role has on the chart."""
+    """The relations that this role has on the chart."""
     found = {*OUTSIDE, "peer"}
     if chart[name]:
         found.add("superior")
@@ -337,8 +337,7 @@ def _reach(name: str, chart: Mapping[str, str]) -> set[str]:
 def _meeting(
     sheet: Sheet, owner: str, index: int, outsiders: Mapping[str, Outsiders], reach: set[str] | None = None
 ) -> Meeting:
-    """One template. `reach` is given for a role's regular meetings, which must be possible for it; occasions may not
-    be."""
+    """Read one template. `reach` is given for regular meetings, which must be possible for the role."""
     regular = reach is not None
     required = ("titles", "topic", "minutes", "by", "who", "place")
     table = sheet.table((*required, "cadence") if regular else required, ("hold", "soft"))
@@ -382,7 +381,7 @@ def _minutes(sheet: Sheet, key: str) -> int:
 
 
 def _check_slots(sheet: Sheet, allowed: set[str]) -> None:
-    """A title may only name what the event is sure to have."""
+    """Check that a title only names what the event always has."""
     text = sheet.text()
     try:
         slots = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
@@ -397,11 +396,11 @@ def _check_slots(sheet: Sheet, allowed: set[str]) -> None:
             )
             raise sheet.error(f"{{{slot}}} can't be filled in here; {hint}")
     if "|" in text or "\n" in text:
-        raise sheet.error('must stand on one line and have no "|"; events are lines with a bar in them')
+        raise sheet.error('must be one line without "|", which separates title and tags')
 
 
 def _check_load(sheet: Sheet, meetings: tuple[Meeting, ...]) -> None:
-    """The fullest week: everything that can fall into it at its longest."""
+    """Check the fullest week, with everything that can fall into it at its longest."""
     total = sum(max(length for length, share in meeting.minutes.items() if share > 0) for meeting in meetings)
     if total > _FULLEST_WEEK:
         raise sheet.error(

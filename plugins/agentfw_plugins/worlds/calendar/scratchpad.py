@@ -1,8 +1,7 @@
-"""How a calendar agent thinks aloud: what it has learned of the user, and what each event is worth.
+"""The written reasoning of a calendar agent: what it has learned of the user, and what each event is worth.
 
-The one rule: everything that decides is written down. The weights stand in the hub's text, the sums on the lines of the
-events, and what changes is said before it is changed; so the next answer follows from what can be read, and a small
-model can learn it step by step.
+Everything that decides is written down: the weights in the hub's text, the sums on the lines of the events, and each
+change before it is made. So the next answer follows from what can be read, and a small model can learn it step by step.
 
     named: client attends for, wrong: +6 to +12
     kept B: client attends +12 to +13, in person -3 to -2
@@ -48,7 +47,7 @@ NAMES = tuple(PRINCIPLES)
 LABELS = {name: principle.label for name, principle in PRINCIPLES.items()}
 _NAME_OF = {label: name for name, label in LABELS.items()}
 _ENTRY = 4
-"""How many weights stand in one entry of the hub: twenty principles fill five entries."""
+"""Number of weights per entry of the hub; twenty principles fill five entries."""
 _WEIGHT = re.compile(r"([a-z][^,+\-\d]*?) ([+-]\d+)")
 _LINE = re.compile(r"^([A-Z]): (.*); [A-Z] -?\d+$", re.MULTILINE)
 
@@ -59,20 +58,20 @@ def terms(tags: Mapping[str, str]) -> list[str]:
 
 
 def write_weights(weights: Mapping[str, int]) -> list[str]:
-    """The hub's entries: every principle once, so that none is mistaken for one that was never thought about."""
+    """The hub's entries, with every principle once."""
     pairs = [f"{LABELS[name]} {weights.get(name, 0):+d}" for name in NAMES]
     return [", ".join(pairs[first : first + _ENTRY]) for first in range(0, len(pairs), _ENTRY)]
 
 
 def read_weights(entries: Iterable[str]) -> dict[str, int]:
-    """The weights in a hub's entries; what isn't a weight is left out."""
+    """The weights in a hub's entries; other text is ignored."""
     found = (pair for entry in entries for pair in _WEIGHT.findall(entry))
     return {_NAME_OF[label]: int(weight) for label, weight in found if label in _NAME_OF}
 
 
 @dataclass(frozen=True, slots=True)
 class Valued:
-    """One event as it was thought about: its letter, what it triggers, and the sum."""
+    """The reasoning on one event: its letter, the principles it triggers, and the sum."""
 
     letter: str
     terms: tuple[str, ...]
@@ -84,7 +83,7 @@ def value(letter: str, triggered: Sequence[str], weights: Mapping[str, int]) -> 
 
 
 def write_valued(valued: Sequence[Valued], weights: Mapping[str, int]) -> list[str]:
-    """A line for each event; of equals the first is the best."""
+    """A line per event; among equals the first is best."""
     lines: list[str] = []
     for place, event in enumerate(valued):
         total, parts = 0, []
@@ -97,19 +96,19 @@ def write_valued(valued: Sequence[Valued], weights: Mapping[str, int]) -> list[s
 
 
 def write_named(name: str, valued: bool, wrong: bool, had: int, weighs: int) -> str:
-    """What the user named, on which side, whether the decision was right; what it weighed and will weigh."""
+    """What the user named, on which side, whether the decision was right, and its old and new weight."""
     side, verdict = "for" if valued else "against", "wrong" if wrong else "right"
     return f"named: {LABELS[name]} {side}, {verdict}: {had:+d} to {weighs:+d}"
 
 
 def write_moved(what: str, letter: str, had: Sequence[tuple[str, int]], weights: Mapping[str, int]) -> str:
-    """What an event of the last round triggers, what each of it weighed and will weigh."""
+    """The principles that an event of the last round triggers, with their old and new weights."""
     moved = [f"{LABELS[name]} {weight:+d} to {weights[name]:+d}" for name, weight in had]
     return f"{what} {letter}: {', '.join(moved) or '0'}"
 
 
 def read_terms(thought: str) -> dict[str, list[str]]:
-    """What each event triggers by the lines of an answer, in the order of the vocabulary."""
+    """The principles that each event triggers, by the lines of an answer, in the order of the vocabulary."""
     found: dict[str, list[str]] = {}
     for letter, parts in _LINE.findall(thought):
         there = {_NAME_OF.get(label) for label, _ in _WEIGHT.findall(parts)}
@@ -122,7 +121,7 @@ def write_call(name: str, arguments: Mapping[str, object]) -> str:
 
 
 def write_decision(valued: Sequence[Valued], weights: Mapping[str, int]) -> str:
-    """The call that keeps the event worth most; of equals the first."""
+    """The call that keeps the event with the greatest value; among equals the first."""
     order = sorted(valued, key=lambda event: -event.total)
     for_it = [name for name in order[0].terms if weights.get(name, 0) > 0]
     reason = LABELS[max(for_it, key=lambda name: weights[name])] if for_it else "the others less"

@@ -1,6 +1,6 @@
-"""Simple rules, as rankings: what somebody would do who knows nothing of the user.
+"""Simple rules that rank events without knowing the user.
 
-The one rule: they read the same tags as everybody. Ties go to the event that is shown first, whose place says nothing.
+They read the same tags as everybody else. Ties go to the event that is shown first, whose place carries no information.
 
     >>> RULES["earliest"]([{"letter": "A", "start": "10:15"}, {"letter": "B", "start": "10:00"}])
     ['B', 'A']
@@ -21,10 +21,10 @@ _SENIORITY = ("nobody", "vendor", "partner", "report", "peer", "client", "superi
 
 
 def _by(key: Callable[[Mapping[str, str]], object]) -> Rule:
-    """A ranking from the greatest to the least."""
+    """Rank by value, in descending order."""
 
     def rule(events: Shown) -> list[str]:
-        # sorted is stable, also in reverse: of equals the first stays first.
+        # sorted is stable, also in reverse, so among equals the first stays first.
         return [event["letter"] for event in sorted(events, key=key, reverse=True)]  # type: ignore[arg-type]
 
     return rule

@@ -1,7 +1,7 @@
-"""The policy `teacher`: what `tiny` was taught by, a program that thinks aloud and keeps what it learns in the hub.
+"""The policy `teacher`: a program that reasons in writing and keeps what it learns in the hub. It taught `tiny`.
 
-The one rule: it has no memory but the hub. All it knows of the user stands in the message that it answers (the entries
-of the hub, the feedback and the events) and in its own answer before that. So its answers show how to use the hub.
+Its only memory is the hub. All it knows of the user is in the message that it answers (the hub's entries, the feedback
+and the events) and in its previous answer. So its answers show how to use the hub.
 
     agentfw run calendar --policy teacher --memory strategyhub --set memory.strategyhub.show=true
 
@@ -52,13 +52,13 @@ _RIGHT, _WRONG, _MORE, _MOST = 8, 10, 6, 40
 
 class TeacherSettings(Settings):
     prior: Literal["fitted", "flat"] = Field(
-        "fitted", description="What is expected of a user at first: what its role's training users came to, or nothing."
+        "fitted", description="Prior expectation of a user: fitted on training users in the same role, or flat."
     )
     attention: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="The share of rounds in which it learns from the feedback; in the others it decides without it.",
+        description="Share of rounds in which it learns from the feedback; in the others it only decides.",
     )
 
 
@@ -95,7 +95,7 @@ def _answer(
 
 
 def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Sequence[str]]) -> list[str]:
-    """What weighs something else from now on, noted in `weights`; a call only where something does."""
+    """Update `weights` and return the lines that say so; there is a call only if something changed."""
     because = feedback.data["because"]
     name, valued = because["principle"], because["valued"]
     if name not in NAMES:
@@ -119,12 +119,12 @@ def _update(weights: Mapping[str, int]) -> str:
 
 
 def _last_answer(messages: Sequence[Message]) -> str:
-    """What it said in the turn before."""
+    """Its answer in the turn before."""
     return next((each.content for each in reversed(messages) if each.role == "assistant"), "")
 
 
 def _remembered(text: str) -> list[str]:
-    """The hub's entries in what the agent reads."""
+    """The hub's entries in the message that the agent reads."""
     _, _, rest = text.partition("You remember:\n")
     entries = []
     for line in rest.splitlines():
@@ -139,7 +139,7 @@ def _nothing(role: str) -> Mapping[str, int]:
 
 
 def expected_of(role: str) -> Mapping[str, int]:
-    """What people in a role usually care about; of everybody where the role is new."""
+    """What people in a role usually care about, or people in general for an unknown role."""
     table = _roles()
     return table.get(role, table["anybody"])
 

@@ -1,8 +1,7 @@
-"""Whether what a calendar agent thought aloud follows from what it read: the share of its steps that hold.
+"""The reward `calendar_thought`: the share of reasoning steps that follow from what the agent read.
 
-The one rule: nothing hidden is used but what the user named, which the user said in their own words. Every step is
-worked out again from the round's message and the agent's own weights; that the weights are the right ones is for
-`calendar_decision` to say.
+It uses nothing hidden except what the user named in their own words. Every step is recomputed from the round's message
+and the agent's own weights. Whether these weights are right is for `calendar_decision` to judge.
 
     [[rewards]]
     name = "calendar_thought"

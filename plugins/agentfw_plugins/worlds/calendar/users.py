@@ -1,8 +1,7 @@
 """A user: a person in a role, with principles of their own.
 
-The one rule: knowing the role is not knowing the user. Everybody starts from the role's weighted principles; then each
-weight is drawn anew around the role's, some change their sign, some are dropped, and some that the role doesn't have
-are added.
+Knowing the role isn't knowing the user. Each user starts from the weighted principles of the role; then each weight is
+drawn around the role's, some change sign, some are dropped, and some that the role doesn't have are added.
 
     user = make_user(organisation, "postdoc-2", seeds, "7-test-0-1")
     user.weights      # {"due_today": 5, "partner": -2, ...}: hidden from every agent
@@ -25,16 +24,16 @@ __all__ = ["Appraisal", "Temper", "User", "make_user"]
 
 @dataclass(frozen=True, slots=True)
 class Temper:
-    """How far people are from their role. The defaults are what the benchmark is published with."""
+    """How far users differ from their role. The defaults are those of the published benchmark."""
 
     spread: tuple[int, ...] = (-1, 0, 1)
-    """What may be added to a weight, each as likely as the others."""
+    """Equally likely changes of a weight."""
     flips: tuple[int, int] = (1, 1)
-    """How many of the role's principles count the other way round, at least and at most."""
+    """Minimum and maximum number of principles that change sign."""
     drops: tuple[int, int] = (0, 1)
     adds: tuple[int, int] = (1, 2)
     strengths: tuple[int, ...] = (-4, -3, -2, 2, 3, 4, 5)
-    """What an added principle may weigh."""
+    """Possible weights of an added principle."""
     largest: int = 6
 
 
@@ -48,7 +47,7 @@ class User:
     weights: Mapping[str, int]
     relations: Mapping[str, str]
     principles: Mapping[str, Principle]
-    """Those that this user holds, by name."""
+    """The user's principles, by name."""
 
     @property
     def name(self) -> str:
@@ -59,12 +58,12 @@ class User:
         return self.organisation.schema.roles[self.organisation.people[self.person].role]
 
     def value(self, tags: Mapping[str, str]) -> int:
-        """What an event is worth to this user: the sum of the weights of the principles that it triggers."""
+        """The value of an event to this user: the sum of the weights of the principles that it triggers."""
         return sum(weight for name, weight in self.weights.items() if self.principles[name].triggers(tags))
 
 
 class Appraisal:
-    """The same value as `User.value`, ten times as fast: the generator asks for it thirty times a round."""
+    """Computes `User.value` ten times as fast; generating a round needs it thirty times."""
 
     def __init__(self, user: User) -> None:
         self._table: dict[str, dict[str, int]] = {}
@@ -115,7 +114,7 @@ def make_user(
 def _weights(role: Mapping[str, int], known: list[str], generator: Random, temper: Temper) -> dict[str, int]:
     names = list(role)
     generator.shuffle(names)
-    # The last two of a role's principles always stay: a user whose every weight was overridden would have no role.
+    # Two of the role's principles always stay, or the user would have no role.
     room = max(0, len(names) - 2)
     flips = min(room, generator.randint(*temper.flips))
     drops = min(room - flips, generator.randint(*temper.drops))
@@ -130,7 +129,7 @@ def _weights(role: Mapping[str, int], known: list[str], generator: Random, tempe
     others = [name for name in known if name not in role]
     for name in generator.sample(others, min(len(others), generator.randint(*temper.adds))):
         weights[name] = generator.choice(temper.strengths)
-    # Somebody who values one thing only never has anything to weigh: then what the role values most holds for them too.
+    # Somebody who values only one thing has nothing to weigh, so they also get what the role values most.
     for name in sorted(role, key=lambda name: -role[name]):
         if sum(weight > 0 for weight in weights.values()) >= 2:
             break

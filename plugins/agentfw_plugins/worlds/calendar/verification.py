@@ -1,7 +1,7 @@
-"""The five points that every conflict round must pass before it is kept.
+"""The five checks that every conflict round must pass.
 
-The one rule: nothing of the generator is trusted. Relations are read off the chart again, tags and values are computed
-again, and a round that fails is rejected with the point that it failed; none is repaired.
+Nothing from the generator is trusted: relations are read from the chart again, tags and values are recomputed. A round
+that fails is rejected with the check that it failed; none is repaired.
 
     role_realism     topics, cadences and durations are those of the role's own schema
     organisation     who attends is on the chart or among the contacts, and stands to the user as the line says
@@ -28,7 +28,7 @@ _EARLIEST, _LATEST = 7 * 60, 20 * 60
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Which point failed, and how."""
+    """The check that failed, and why."""
 
     kind: str
     detail: str
@@ -72,7 +72,7 @@ def _role_realism(shown: Round, user: User) -> Iterator[str]:
 
 
 def _plausible_minutes(event: Event, meeting: Meeting, user: User) -> bool:
-    """As the template says, give or take the quarter of an hour of a single date, and what its reasons add."""
+    """Whether the duration fits the template, within a quarter of an hour, plus what its reasons add."""
     longer = sum(user.organisation.schema.reasons[name].longer for name in event.reasons)
     return any(abs(event.minutes - longer - minutes) <= 15 for minutes in meeting.minutes)
 
@@ -159,7 +159,7 @@ def _coherence(shown: Round, user: User) -> Iterator[str]:
 
 
 def _speaks_for(tags: dict[str, str], kept: dict[str, str], user: User) -> bool:
-    """Whether some principle alone would put an event before the one that is kept."""
+    """Whether a single principle would prefer an event to the one that is kept."""
     for name, weight in user.weights.items():
         principle = user.principles[name]
         if weight * (principle.triggers(tags) - principle.triggers(kept)) > 0:

@@ -1,8 +1,7 @@
-"""YAML that remembers its lines: every value can say where it stands, so every complaint can too.
+"""YAML that remembers line numbers, so that errors can name the line of a value.
 
-The one rule: a complaint names the file, the line and the reason. Nothing is read leniently; an unknown key is an error
-with the nearest right one, and a key that is written twice is an error too (plain YAML would drop the first without a
-word).
+Every error names the file, the line and the reason. Reading is strict: an unknown key is an error with the nearest
+known one, and so is a key that is written twice, of which plain YAML silently drops the first.
 
     >>> sheet = read_text("a: 1\\nb: [x, y]", "small.yaml")
     >>> table = sheet.table(required=("a", "b"))
@@ -27,7 +26,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Sheet:
-    """One value of a YAML file, and where it stands."""
+    """One value of a YAML file and its line."""
 
     __slots__ = ("file", "key", "line", "node")
 
@@ -36,11 +35,11 @@ class Sheet:
         self.line: int = node.start_mark.line + 1 if line is None else line
 
     def error(self, reason: str, *, fix: str = "") -> SettingsError:
-        """The complaint about this value; raise it."""
+        """An error about this value, to be raised."""
         subject = f"{self.key}: " if self.key else ""
         return SettingsError(
             f"{self.file}, line {self.line}: {subject}{reason}",
-            fix=fix or "fix that line; docs/calendar.md shows the whole format",
+            fix=fix or "fix that line; see docs/guides/organisations.md",
         )
 
     # -- tables and lists ----------------------------------------------------------------------------------------------
@@ -57,12 +56,12 @@ class Sheet:
             line = key_node.start_mark.line + 1
             value = Sheet(value_node, self.file, f"{self.key}.{key}" if self.key else key, line)
             if key in found:
-                raise value.error(f"is there twice; the first is in line {found[key].line}")
+                raise value.error(f"appears twice; the first is in line {found[key].line}")
             found[key] = value
         return list(found.items())
 
     def table(self, required: Sequence[str] = (), optional: Sequence[str] = ()) -> dict[str, Sheet]:
-        """A table with these keys and no others."""
+        """Read a table with these keys and no others."""
         found = dict(self.entries())
         known = (*required, *optional)
         for key, value in found.items():
@@ -109,7 +108,7 @@ class Sheet:
         found = [item.text(longest=longest) for item in self.items(least=least)]
         for index, value in enumerate(found):
             if value in found[:index]:
-                raise self.items()[index].error(f'"{value}" is there twice')
+                raise self.items()[index].error(f'"{value}" appears twice')
         return tuple(found)
 
     def one_of(self, choices: Collection[str]) -> str:
@@ -134,7 +133,7 @@ class Sheet:
         except ValueError:
             raise self.error(f'must be a number or a span such as 2-5 (got "{self.node.value}")') from None
         if not low <= bounds[0] <= bounds[1] <= high:
-            raise self.error(f"must rise and lie between {low} and {high} (got {self.node.value})")
+            raise self.error(f"must be ascending and between {low} and {high} (got {self.node.value})")
         return bounds
 
     def _number(self, low: float, high: float, *, whole: bool) -> float:
@@ -155,20 +154,22 @@ class Sheet:
 
 
 def read_text(text: str, file: str) -> Sheet:
-    """The top of a YAML text."""
+    """Parse a YAML text."""
     try:
         node = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         raise SettingsError(
-            f"{file}, line {line}: this is no YAML: {error.problem or error}",
+            f"{file}, line {line}: this isn't valid YAML: {error.problem or error}",
             fix="look for an unclosed bracket or quote, or a tab, in or just above that line",
         ) from None
     except yaml.YAMLError as error:
-        raise SettingsError(f"{file}, line 1: this is no YAML: {error}", fix="save the file as UTF-8 text") from None
+        raise SettingsError(
+            f"{file}, line 1: this isn't valid YAML: {error}", fix="save the file as UTF-8 text"
+        ) from None
     if node is None:
-        raise SettingsError(f"{file}, line 1: there is nothing in it", fix="docs/calendar.md shows the whole format")
+        raise SettingsError(f"{file}, line 1: the file is empty", fix="see docs/guides/organisations.md")
     _refuse_cycles(node, file, [])
     return Sheet(node, file)
 
@@ -177,16 +178,16 @@ def read_file(path: Path) -> Sheet:
     try:
         return read_text(path.read_text("utf-8"), path.name)
     except OSError as error:
-        raise SettingsError(f"can't read {path}: {error.strerror or error}", fix="give a YAML file") from None
+        raise SettingsError(f"can't read {path}: {error.strerror or error}", fix="pass a YAML file") from None
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise SettingsError(f"{path.name}, line {line}: this is no UTF-8 text", fix="save the file as UTF-8") from None
+        raise SettingsError(f"{path.name}, line {line}: this isn't UTF-8 text", fix="save the file as UTF-8") from None
 
 
 def _refuse_cycles(node: Any, file: str, above: list[Any]) -> None:
-    """An anchor that contains itself would send every reader round for ever."""
+    """Refuse an anchor that contains itself, which would loop forever."""
     if any(node is other for other in above):
-        raise Sheet(node, file).error("contains itself through an anchor")
+        raise Sheet(node, file).error("contains itself by an anchor")
     children: Iterable[Any] = ()
     if node.id == "sequence":
         children = node.value

@@ -1,7 +1,7 @@
-"""Questions that are due at a set time: thinking longer is right more often, and may be too late.
+"""Questions with deadlines: thinking longer is right more often, but may be too late.
 
-The one rule: a mode of thinking takes its time off the clock, whether or not the answer comes in time. With `instant`
-thinking takes no time at all: the world as an observe-act loop has it, and all else is the same.
+A mode of thinking takes its time whether or not the answer is still in time. With `instant`, thinking takes no time, as
+in an observe-act loop; everything else is the same.
 
     agentfw run deliberation
     agentfw run deliberation --set environment.setting=chain
@@ -42,27 +42,23 @@ Five = Annotated[tuple[float, ...], Field(min_length=5, max_length=5)]
 
 class DeliberationSettings(Settings):
     setting: Literal["single", "chain"] = Field(
-        "single", description="One question, or a chain: then 10 `questions`, and `gaps` and `bounds` that suit them."
+        "single", description="One question, or a chain of 10 with defaults of `gaps` and `bounds` that suit it."
     )
-    questions: int = Field(1, ge=1, description="How many questions an episode has.")
+    questions: int = Field(1, ge=1, description="Number of questions per episode.")
     gaps: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (1.5, 3.0, 5.0, 9.0, 15.0),
         min_length=1,
-        description="How long after the one before it an answer is due, one of these at random.",
+        description="Times between the deadlines of questions, one of them at random each.",
     )
     bounds: tuple[float, ...] = Field(
-        (1.5, 3.0, 5.0, 9.0), description="The bounds of the slack that a table tells apart, the least first."
+        (1.5, 3.0, 5.0, 9.0), description="Bounds between the levels of slack that a state distinguishes, ascending."
     )
-    durations: Five = Field((1.0, 2.0, 4.0, 7.0, 12.0), description="How long each mode of thinking takes.")
-    qualities: Five = Field(
-        (0.2, 0.4, 0.55, 0.7, 0.9), description="How often each mode is right on the easiest question."
-    )
-    toll: float = Field(
-        0.3, ge=0, le=1, description="How much of that the hardest question takes; less, the easier it is."
-    )
-    reward: float = Field(4.0, description="What a right answer in time is worth.")
-    penalty: float = Field(2.0, ge=0, description="What a wrong answer, or none in time, costs.")
-    instant: bool = Field(False, description="Thinking takes no time, as in an observe-act loop.")
+    durations: Five = Field((1.0, 2.0, 4.0, 7.0, 12.0), description="Duration of each mode of thinking.")
+    qualities: Five = Field((0.2, 0.4, 0.55, 0.7, 0.9), description="Accuracy of each mode on the easiest question.")
+    toll: float = Field(0.3, ge=0, le=1, description="Share of the accuracy that is lost on the hardest question.")
+    reward: float = Field(4.0, description="Reward of a right answer in time.")
+    penalty: float = Field(2.0, ge=0, description="Cost of a wrong or late answer.")
+    instant: bool = Field(False, description="Let thinking take no time, as in an observe-act loop.")
 
     @model_validator(mode="before")
     @classmethod
@@ -75,7 +71,7 @@ class _Question:
     due: Time
     difficulty: float
     luck: float
-    """Below the chance of a right answer, the answer is right: so better thinking never comes out worse."""
+    """The answer is right if this is below its probability, so better thinking never does worse."""
     closed: bool = False
 
     @property
@@ -109,7 +105,7 @@ class Deliberation(Environment):
         self._ask()
 
     def _watch(self, question: _Question) -> None:
-        # In two steps: an answer that is ready when it is due is in time.
+        # In two steps, so that an answer at its deadline is in time.
         self.world.at(question.due, lambda: self.world.after(0, lambda: self._overdue(question)))
 
     @action
@@ -176,7 +172,7 @@ class Deliberation(Environment):
         }
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
-        """The slowest mode that is still in time; the quickest where none is."""
+        """The slowest mode that is still in time, or the fastest if none is."""
         for question in moment.of("question"):
             slack = float(question.data["due"]) - moment.now
             fitting = [number for number, takes in enumerate(self.settings.durations, start=1) if takes <= slack]

@@ -1,7 +1,7 @@
-"""Any Gymnasium environment on the timeline, with options as persistent interventions if wished.
+"""Any Gymnasium environment on the timeline, optionally with options as persistent interventions.
 
-The one rule: nothing is lost in between. A tick is a step: `step(action)` is the one intervention of a tick and its
-outcome the one observation of the next, and the trajectory is the one that Gymnasium's own loop gives with that seed.
+One tick is one step: `step(action)` is the only intervention of a tick, and its result is the only observation of the
+next. The trajectory equals that of Gymnasium's own loop with the same seed.
 
     agentfw run gymnasium --set environment.id=CartPole-v1 --policy random
 
@@ -26,13 +26,13 @@ __all__ = ["GymnasiumEnvironment", "GymnasiumSettings", "Option"]
 
 
 class GymnasiumSettings(Settings):
-    id: str = Field("CartPole-v1", description="The name that Gymnasium registered the environment under.")
-    arguments: dict[str, Any] = Field(default_factory=dict, description="What `gymnasium.make` is given besides.")
+    id: str = Field("CartPole-v1", description="Id of the environment in Gymnasium's registry.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="Further arguments of `gymnasium.make`.")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A way of acting that goes on by itself until it ends."""
+    """A way of acting that continues by itself until it terminates."""
 
     act: Callable[[Any], Any]
     """The action for an observation."""
@@ -77,7 +77,7 @@ class GymnasiumEnvironment(Environment):
         self.world = world
         self._option: str | None = None
         self._stepping = False
-        # Gymnasium wants a 32-bit seed.
+        # Gymnasium needs a 32-bit seed.
         state, info = self.inside.reset(seed=task.seed % 2**31)
         self.inside.action_space.seed(task.seed % 2**31)
         self._state, self._return, self._steps = state, 0.0, 0
@@ -138,7 +138,7 @@ class GymnasiumEnvironment(Environment):
         return float(reward), bool(ended), bool(truncated), info
 
     def _action(self, value: Any) -> Any:
-        """What a model gave, as an element of the action space."""
+        """Convert a model's action into an element of the action space."""
         space = self.inside.action_space
         try:
             if _discrete(space):
@@ -164,12 +164,13 @@ def _make(settings: GymnasiumSettings) -> Any:
         return gymnasium.make(settings.id, **settings.arguments)
     except gymnasium.error.Error as error:
         raise SettingsError(
-            f"Gymnasium can't make {settings.id}: {error}", fix="see gymnasium.pprint_registry()"
+            f"Gymnasium can't make {settings.id}: {error}",
+            fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
         ) from None
 
 
 def _discrete(space: Any) -> bool:
-    """One of n choices; a MultiBinary has an n too, but also a shape."""
+    """Whether a space is one of n choices. A MultiBinary has an n too, but also a shape."""
     return hasattr(space, "n") and not space.shape
 
 

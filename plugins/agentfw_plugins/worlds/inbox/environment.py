@@ -1,7 +1,7 @@
-"""The desk: mails arrive while a document is being written, and everything takes time.
+"""The environment `inbox`: mails arrive while a document is being written, and everything takes time.
 
-The one rule: writing is a stream that can be put aside: what is written stays, and goes on where it was. So what an
-agent loses is only what it learns of too late; that is what the interfaces differ in.
+Writing can be put aside without loss: what is written stays, and writing continues from there. So an agent only loses
+by learning of something too late, which is where the interfaces differ.
 
     agentfw run inbox
     agentfw run inbox --interface step_loop --set environment.single=true
@@ -132,7 +132,7 @@ class Inbox(Environment):
     def _mail_arrives(self) -> None:
         mail = self._arrivals.mail(len(self._mails), self.world.now)
         self._mails.append(mail)
-        # In two steps: what is finished when it is due is finished in time.
+        # In two steps, so that what is finished at its due time is in time.
         self.world.at(mail.due, lambda: self.world.after(0, lambda: self._due(mail)))
         self.world.observe("mail", mail.headline(), text=f"new mail {mail}")
         self._expect_mail()
@@ -141,7 +141,7 @@ class Inbox(Environment):
         if mail.handled:
             return
         mail.missed = True
-        # Left out, the mails that nobody got to would make the slowest assistant look quick.
+        # Without the mails that were never reached, the slowest assistant would look quick.
         self._waited(mail)
         if mail.handling is not None:
             mail.handling.cancel()
@@ -200,7 +200,7 @@ class Inbox(Environment):
     # -- one thing at a time -------------------------------------------------------------------------------------------
 
     def _turn_back(self) -> None:
-        """To the document, which takes a moment when one comes from the mails."""
+        """Return to the document, which takes a moment after a mail."""
         if self._at_mails:
             self._focus(mails=False)
             self._take_up("turning_back", self.settings.durations.turning_back, self._write)
@@ -217,7 +217,7 @@ class Inbox(Environment):
     def _turn_to(
         self, name: str, takes: Time, done: Callable[[], object], mail: Mail | None = None, *, handles: bool = False
     ) -> None:
-        """Do something with the mails: at once, for it interrupts the writing, but after what else is in hand."""
+        """Do something with the mails. It interrupts writing but waits for anything else in hand."""
 
         def begin() -> None:
             if mail is not None and mail.missed:
@@ -245,7 +245,7 @@ class Inbox(Environment):
         self._hand = self.world.work(name, takes, finish)
 
     def _go_on(self) -> None:
-        """With what was asked for meanwhile."""
+        """Continue with what was requested in the meantime."""
         self._hand = None
         while self._next and self._hand is None:
             self._next.popleft()()
@@ -255,7 +255,7 @@ class Inbox(Environment):
         self._at_mails = mails
 
     def _waited(self, mail: Mail) -> None:
-        """Reading a mail or handling it is a response; being told of it, weighing it or putting it off is none."""
+        """Reading or handling a mail counts as a response; being notified, triage and reminders don't."""
         if mail.waited is None:
             mail.waited = self.world.now - mail.arrived
             self.world.measure("latency", mail.waited)
@@ -273,7 +273,7 @@ class Inbox(Environment):
 
     @property
     def _begun(self) -> float:
-        """The share of the section in hand that is written."""
+        """Share of the current section that is written."""
         return 0.0 if self._section is None else self._section.spent / self._section.duration
 
     def _close(self) -> None:
@@ -297,11 +297,11 @@ class Inbox(Environment):
         }
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
-        """Weigh new mails, and do what the triage says of each; write in between."""
+        """Triage new mails, follow the advice, and write in between."""
         return self._triage.answer(moment)
 
     def reflex(self, observation: Observation) -> Iterable[Intervention]:
-        """What is of high urgency is handled at once, whatever else is going on."""
+        """Handle mails of high urgency at once, whatever else is in progress."""
         if observation.name == "mail" and observation.data["urgency"] == "high":
             return [Intervention("handle_email", {"message": observation.data["message"]})]
         return []

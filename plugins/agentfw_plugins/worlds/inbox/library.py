@@ -1,7 +1,7 @@
-"""The documents and mails that there are: read once from the files beside this module.
+"""The documents and mails of the inbox, read from the JSON files in this folder.
 
-The one rule: what is written is on file. A section's `tokens` say what generating it took, thinking included, and
-writing it replays that; so every interface and policy has the same document to write.
+Documents are fixed. A section's `tokens` say what generating it took, thinking included, and writing replays that. So
+every policy and interface writes the same document.
 
     >>> library = read_library()
     >>> len(library.documents), len(library.scenarios["high"])
@@ -22,7 +22,7 @@ __all__ = ["Document", "Library", "Scenario", "Section", "read_library"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What can be put aside and taken up again."""
+    """A section, which can be interrupted and resumed."""
 
     heading: str
     tokens: int
@@ -36,7 +36,7 @@ class Document:
     sections: tuple[Section, ...]
 
     def in_one_go(self) -> Document:
-        """The same as one long section."""
+        """The same document as one long section."""
         text = "\n\n".join(f"{section.heading}. {section.text}" for section in self.sections)
         tokens = sum(section.tokens for section in self.sections)
         return Document(self.title, self.asks, (Section(self.title, tokens, text),))
@@ -44,16 +44,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A mail as it might come on any day."""
+    """A mail that may arrive on any day."""
 
     sender: str
     subject: str
     body: str
     advice: Mapping[str, float]
-    """How likely the triage is to say `handle`, `open`, `remind` or `leave`."""
+    """Probability of each advice of the triage: `handle`, `open`, `remind` or `leave`."""
 
     def advised(self, draw: float) -> str:
-        """What the triage says, from a number between 0 and 1.
+        """The advice of the triage, from a number between 0 and 1.
 
         >>> Scenario("", "", "", {"handle": 0.7, "remind": 0.3}).advised(0.8)
         'remind'

@@ -1,7 +1,7 @@
-"""One day's mails: when each comes, what it is, and what becomes of it.
+"""The mails of one day: when each arrives, what it says, and what happened to it.
 
-The one rule: all that is drawn of a mail is drawn when it comes, also what the triage will say of it. So a day is the
-same under every interface and whatever an assistant does.
+Everything random about a mail is drawn when it arrives, including the advice of the triage. So a day is the same under
+every interface, whatever the assistant does.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Mail:
     arrived: Time
     due: Time
     advice: str
-    """What the triage says of it."""
+    """Advice of the triage."""
     taken: bool = False
     handled: bool = False
     missed: bool = False
     weighed: bool = False
     waited: Time | None = None
-    """How long until somebody first turned to it, to read or to handle it; until it was due where nobody did."""
+    """Time until it was first read or handled, or until it was due if it never was."""
     handling: Work | None = field(default=None, repr=False)
 
     @property
@@ -45,7 +45,7 @@ class Mail:
         return f"{self.number} from {self.scenario.sender}, {self.urgency} urgency: {self.scenario.subject}"
 
     def headline(self) -> dict[str, Any]:
-        """What a notification says."""
+        """The content of a notification."""
         return {
             "message": self.number,
             "from": self.scenario.sender,
@@ -54,12 +54,12 @@ class Mail:
         }
 
     def entry(self) -> dict[str, Any]:
-        """What the inbox says."""
+        """The content of an entry in the inbox."""
         return {**self.headline(), "due": round(self.due, 2)}
 
 
 class Arrivals:
-    """What comes, one mail after the other."""
+    """The mails of a day, in order of arrival."""
 
     def __init__(self, settings: InboxSettings, seeds: Seeds) -> None:
         self._settings = settings
@@ -67,7 +67,7 @@ class Arrivals:
         self._decks = {urgency: _dealt(some, self._draw) for urgency, some in sorted(read_library().scenarios.items())}
 
     def gap(self) -> Time:
-        """How long it takes until the next one."""
+        """Time until the next mail."""
         return self._gaps.expovariate(self._settings.rate)
 
     def mail(self, number: int, now: Time) -> Mail:
@@ -79,6 +79,6 @@ class Arrivals:
 
 
 def _dealt(scenarios: tuple[Scenario, ...], draw: random.Random) -> Iterator[Scenario]:
-    """In random order, each once before any comes again: nobody asks twice for the same on one morning."""
+    """Shuffled scenarios, each used once before any is repeated."""
     while True:
         yield from draw.sample(scenarios, len(scenarios))

@@ -1,6 +1,6 @@
-"""What a day is worth, after table 19 of the engagement-process paper.
+"""How a day is scored, after table 19 of the engagement-process paper.
 
-The one rule: a mail counts if it was handled when due at the latest, and a document as far as it is written.
+A mail counts if it was handled by its due time. A document counts by the share that is written.
 
     >>> round(balanced(document=1.0, mails=0.5), 3)
     0.55
@@ -17,7 +17,7 @@ from .mails import Mail
 __all__ = ["DOCUMENT", "FINISHED", "HANDLED", "INTERRUPTION", "MISSED", "SWITCH", "balanced", "in_time"]
 
 DOCUMENT = 4 * 0.4
-"""What a whole document pays: four units of 0.4 each, in however many sections."""
+"""Value of a complete document: four units of 0.4, for any number of sections."""
 FINISHED = 0.8
 HANDLED = 0.4
 MISSED = -0.5
@@ -26,15 +26,15 @@ INTERRUPTION = -0.005
 
 _WEIGHTS = {"high": 1.2, "medium": 0.5, "low": 0.1}
 _SHARE, _GAP = 0.6, 0.5
-"""How much the document counts beside the mails, and what their difference costs."""
+"""Weight of the document relative to the mails, and cost of their difference."""
 
 
 def in_time(mails: Sequence[Mail]) -> float:
-    """The share of mails that were handled in time, weighted by urgency; all of them where none has come."""
+    """Share of mails handled in time, weighted by urgency; 1 if none arrived."""
     weight = sum(_WEIGHTS[mail.urgency] for mail in mails)
     return sum(_WEIGHTS[mail.urgency] for mail in mails if mail.handled) / weight if weight else 1.0
 
 
 def balanced(document: float, mails: float) -> float:
-    """Both together, and less the further they are apart."""
+    """Combine both; the further they are apart, the lower the result."""
     return _SHARE * document + (1 - _SHARE) * mails - _GAP * abs(document - mails)

@@ -1,7 +1,7 @@
-"""A plain assistant: it weighs new mails, and does what the triage says of each, the first due first.
+"""The assistant of the demonstration: it triages new mails and follows the advice, earliest due time first.
 
-The one rule: it goes by what it has heard, never by what it has said. An answer that was broken off has done nothing,
-and a mail that was taken care of otherwise is not taken up again.
+It acts on what it has observed, never on what it has said: an interrupted answer had no effect, and a mail that is
+settled isn't taken up again.
 
     >>> from agentfw.episode import Observation
     >>> triage = Triage(handling=1.0)
@@ -21,16 +21,16 @@ __all__ = ["Triage"]
 
 
 class Triage:
-    """What it knows of the day, and what it does next."""
+    """Tracks the day from observations and decides what to do next."""
 
     def __init__(self, handling: Time) -> None:
         self._handling = handling
-        """How long it takes to handle a mail: what is due sooner is not begun."""
+        """Time to handle a mail; mails due sooner are not begun."""
         self._sections = 0
-        """How many are still to be written."""
+        """Number of sections left to write."""
         self._new = False
         self._wanted: dict[int, str] = {}
-        """What is to be done about each mail that was weighed."""
+        """What to do about each mail after the triage."""
         self._due: dict[int, float] = {}
 
     def answer(self, moment: Moment) -> list[Intervention]:
@@ -63,7 +63,7 @@ class Triage:
             self._sections = data["sections"]
 
     def _first(self, now: Time) -> int | None:
-        """Which mail to turn to."""
+        """The next mail to handle."""
         ready = [
             (self._due[message], message)
             for message, what in self._wanted.items()
@@ -80,4 +80,4 @@ class Triage:
 
 
 _WANTED = {"message": "handle", "reminder": "handle", "reminder_set": "wait"}
-"""What a mail needs after it was read, brought to mind, or put off."""
+"""What a mail needs after it was read, reminded of, or put off."""

@@ -1,7 +1,7 @@
-"""What an episode is made of: its dishes and its tutoring problems, drawn from the families.
+"""The dishes of an episode, drawn from their families.
 
-The one rule: all of it is drawn before anything happens, the moment of each whistle included; so one seed is one
-kitchen, whatever the agent does in it.
+Everything is drawn before the episode begins, including the moment of each whistle. So one seed is one kitchen,
+whatever the agent does in it.
 
     >>> from random import Random
     >>> dishes = draw_dishes(KitchenSettings(variant="one", dish="soft_keepwarm"), "", Random(7))
@@ -24,27 +24,27 @@ from .kitchen_settings import CASES, DISHES, DishFamily, KitchenSettings, librar
 __all__ = ["Dish", "draw_case", "draw_dishes"]
 
 _BETWEEN = 20
-"""Ticks that putting one more dish on the stove is expected to take besides preparing it: the deciding."""
+"""Expected ticks of deciding to put another dish on the stove."""
 _SHORTEST = 40
-"""No dish cooks faster, however soon its signal is meant to follow another."""
+"""Minimum cooking time, however soon the signal is planned."""
 
 
 @dataclass(slots=True)
 class Dish:
-    """One dish: what is known of it, and how far it has come."""
+    """One dish and its progress."""
 
     name: str
     family: str
     critical: bool
-    """Its window is hard, and it whistles; else it has a timer and keeps warm."""
+    """True if its window is hard and it whistles; else it has a timer and keeps warm."""
     prepare: int
     cook: int
-    """From the stove to the signal, as the recipe says."""
+    """Ticks on the stove until the signal, by the recipe."""
     finish: int
     lasts: int
-    """How long after the signal it may be finished: the window, and what it keeps warm."""
+    """Ticks after the signal in which it can be finished: the window plus the time it keeps warm."""
     jitter: Time
-    """How much later than the recipe says it whistles."""
+    """Delay of the whistle relative to the recipe."""
     state: str = "raw"
     """raw, prepared, cooking, ready, then done."""
     staged: Time = 0
@@ -52,11 +52,11 @@ class Dish:
     finished: Time = 0
     quality: float = 0.0
     work: Work | None = None
-    """On the stove: its cooking, then its window."""
+    """Its work on the stove: cooking, then the window."""
 
     @property
     def due(self) -> Time:
-        """When it must be finished, once it has given its signal."""
+        """Deadline for finishing it, after its signal."""
         return self.signal + self.lasts
 
     @property
@@ -65,7 +65,7 @@ class Dish:
 
 
 def draw_case(settings: KitchenSettings, draw: Random) -> str:
-    """Which case it is; with one dish there is none."""
+    """The case of an episode; with one dish there is none."""
     if settings.variant == "one":
         return ""
     return settings.case if settings.case != "any" else draw.choice(CASES)
@@ -88,7 +88,7 @@ def draw_dishes(settings: KitchenSettings, case: str, draw: Random) -> list[Dish
             jitter=round(draw.gauss(0, settings.jitter)) if critical else 0,
         )
         if gap and dishes:
-            # Its signal is meant to follow the last one's by the gap, though it comes to the stove later.
+            # Its signal is planned one gap after the last, although it comes to the stove later.
             later = dish.prepare + settings.staging + _BETWEEN
             dish.cook = max(_SHORTEST, dishes[-1].cook + draw.randint(*gap) - later)
         dishes.append(dish)
@@ -96,7 +96,7 @@ def draw_dishes(settings: KitchenSettings, case: str, draw: Random) -> list[Dish
 
 
 def _families(settings: KitchenSettings, case: str, draw: Random) -> list[tuple[str, tuple[int, int] | None]]:
-    """The family of each dish, and by how much its signal is meant to follow that of the dish before."""
+    """The family of each dish, and the planned gap to the signal before."""
     if settings.variant == "one":
         return [(settings.dish if settings.dish != "any" else draw.choice(DISHES), None)]
     plan = library()["cases"][case]

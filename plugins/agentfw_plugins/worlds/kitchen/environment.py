@@ -1,7 +1,7 @@
-"""The kitchen: dishes that give signals, a pupil who is tutored meanwhile, and one pair of hands.
+"""The environment `kitchen`: dishes give signals while a pupil is tutored, with one pair of hands.
 
-The one rule: one thing is in hand at a time. Kitchen work is done to its end; tutoring and waiting are put aside at
-once. So what an interface costs is how long a signal goes unheard while the tutor explains.
+Only one thing is in hand at a time. Kitchen work is always finished; tutoring and waiting can be interrupted at once.
+So what an interface costs is how long a signal goes unnoticed while the tutor explains.
 
     agentfw run kitchen
     agentfw run kitchen --interface step_loop --set environment.case=staggered_criticals
@@ -39,9 +39,9 @@ from .work_in_hand import Hands
 __all__ = ["Kitchen", "KitchenSettings"]
 
 _REFLEX = "reflex of the kitchen"
-"""The id of what the engine does by itself: it goes before what the agent has asked for."""
+"""Id of reflex calls, which go before the agent's requests."""
 _NUDGE = 20
-"""Ticks after which an agent that left its hands empty without a word is told so."""
+"""Ticks after which an agent with idle hands is reminded."""
 
 
 class Kitchen(Environment):
@@ -180,24 +180,24 @@ class Kitchen(Environment):
             self._tell("idle", "nothing is in hand")
 
     def _take(self, name: str, takes: Time, done: Callable[[], str]) -> None:
-        """Something that hands are needed for, to its end."""
+        """Work that needs the hands and is done to its end."""
         self._put_aside()
         self._hands.take(name)
         self.world.work(name, takes, lambda work: self._go_on(done()))
 
     def _go_on(self, words: str) -> None:
-        """Something is done: go on with what was asked for meanwhile, or say that hands are free."""
+        """Work is done: continue with what was requested, or report that the hands are free."""
         self._news.append(words)
         if all(dish.state == "done" for dish in self._dishes) and self._lessons.current is None:
             self._close()
             return
         self._news += [f"but {refusal}" for refusal in self._hands.next()]
-        if self._hands.name in ("", "wait"):  # in both cases the agent will be asked
+        if self._hands.name in ("", "wait"):  # the agent will be asked in both cases
             news, self._news = self._news, []
             self._tell("free", ", ".join(news))
 
     def _put_aside(self) -> None:
-        """Tutoring or waiting, for something else."""
+        """Interrupt tutoring or waiting for something else."""
         self._lessons.put_aside()
         if self._waiting is not None:
             self.world.cancel(self._waiting)
@@ -228,7 +228,7 @@ class Kitchen(Environment):
 
     def _signal(self, dish: Dish) -> None:
         if dish.state != "cooking" or self._hands.name == f"finish {dish.name}":
-            return  # it was taken off before
+            return  # it was already taken off
         dish.state, dish.signal = "ready", self.world.now
         assert dish.work is not None
         dish.work.complete()
@@ -312,7 +312,7 @@ class Kitchen(Environment):
             some = [dish.quality for dish in self._dishes if dish.critical is critical]
             if some:
                 found[name] = _mean(some)
-        # What was never finished was late until the end.
+        # A dish that was never finished was late until the end.
         delays = [
             (dish.finished if dish.state == "done" else self.world.now) - dish.signal
             for dish in self._dishes
@@ -330,7 +330,7 @@ class Kitchen(Environment):
     # -- what acts by rule ---------------------------------------------------------------------------------------------
 
     def reflex(self, observation: Observation) -> Iterable[Intervention]:
-        """On a signal, finish what is ready: critical dishes first, then what is due first."""
+        """On a signal, finish what is ready: critical dishes first, then by deadline."""
         if observation.name not in SIGNALS:
             return []
         ready = [dish for dish in self._dishes if dish.state == "ready" and self._hands.name != f"finish {dish.name}"]
@@ -338,7 +338,7 @@ class Kitchen(Environment):
         return [Intervention("finish", {"dish": first.name}, _REFLEX)]
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
-        """The rule of the `kitchen` policy."""
+        """The demonstration: the rule of the `kitchen` policy."""
         return decide(moment)
 
 

@@ -1,7 +1,7 @@
-"""The numbers of the kitchen: dishes, lessons, the stove, and what things pay and cost.
+"""Settings of the kitchen: dishes, lessons, the stove, and what everything pays and costs.
 
-The one rule: a family of dishes is a few ranges, and a dish is drawn from them. Families can be changed number by
-number; what is left out stays as it comes.
+A family of dishes is a set of ranges that a dish is drawn from. Each range of a family can be set by itself; the others
+keep their defaults.
 
     >>> KitchenSettings.model_validate({"critical_narrow": {"window": (30, 31)}}).critical_narrow.window
     (30, 31)
@@ -33,44 +33,46 @@ CASES = ("soft_vs_critical_conflict", "staggered_criticals", "resume_pressure")
 
 def _in_order(value: tuple[int, int]) -> tuple[int, int]:
     if value[0] > value[1]:
-        raise ValueError(f"at least {value[0]} can't be at most {value[1]}")
+        raise ValueError(f"the minimum {value[0]} is above the maximum {value[1]}")
     return value
 
 
 Positive = Annotated[int, Field(gt=0)]
 Range = Annotated[tuple[Positive, Positive], AfterValidator(_in_order)]
-"""At least, and at most."""
+"""Minimum and maximum."""
 
 
 @cache
 def library() -> dict[str, Any]:
-    """The families, names and cases that come with the kitchen."""
+    """The families, names and cases that ship."""
     text = (files(__package__) / "families.json").read_text("utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
 
 class DishFamily(Settings):
-    """What the dishes of a family have in common; all in ticks."""
+    """The ranges of a family of dishes, in ticks."""
 
-    prepare: Range = Field(description="How long it takes to prepare.")
-    cook: Range = Field(description="How long after it was put on the stove it gives its signal.")
-    finish: Range = Field(description="How long it takes to finish.")
-    window: Range = Field(description="How long after the signal it is at its best.")
-    warm: Range | None = Field(None, description="How much longer it keeps warm; without it, the window is hard.")
+    prepare: Range = Field(description="Ticks to prepare the dish.")
+    cook: Range = Field(description="Ticks on the stove until its signal.")
+    finish: Range = Field(description="Ticks to finish the dish.")
+    window: Range = Field(description="Ticks after the signal in which it must be finished.")
+    warm: Range | None = Field(
+        None, description="Further ticks in which it keeps warm. Default: none, the window is hard."
+    )
 
 
 def _family(name: str) -> Any:
     return Field(
         default_factory=lambda: DishFamily.model_validate(library()["dishes"][name]),
-        description=f"The dishes of the family {name}.",
+        description=f"Dishes of the family {name}.",
     )
 
 
 def _lesson(name: str) -> Any:
     return Field(
         default_factory=lambda: tuple(library()["lessons"][name]),
-        description=f"How many tokens a problem of the length {name} has.",
+        description=f"Number of tokens of a problem of the length {name}.",
     )
 
 
@@ -79,17 +81,17 @@ class KitchenSettings(Settings):
         "multi", description="One dish and one problem on one burner, or several of each."
     )
     dish: Literal["any", "critical_narrow", "critical_medium", "critical_wide", "soft_keepwarm"] = Field(
-        "any", description="The family of the only dish, where there is one; any is drawn."
+        "any", description="Family of the dish in the variant `one`; `any` draws one."
     )
     lesson: Literal["any", "xs", "short", "medium", "long"] = Field(
-        "any", description="The length of the only problem, where there is one; any is drawn."
+        "any", description="Length of the problem in the variant `one`; `any` draws one."
     )
     case: Literal["any", "soft_vs_critical_conflict", "staggered_criticals", "resume_pressure"] = Field(
-        "any", description="How signals follow each other, where there are several dishes; any is drawn."
+        "any", description="Pattern of the signals in the variant `multi`; `any` draws one."
     )
-    dishes: int = Field(3, ge=2, le=6, description="How many dishes there are, where there are several.")
-    problems: int = Field(3, ge=2, le=8, description="How many tutoring problems there are, where there are several.")
-    burners: int = Field(2, ge=1, description="How many dishes the stove holds, where there are several.")
+    dishes: int = Field(3, ge=2, le=6, description="Number of dishes in the variant `multi`.")
+    problems: int = Field(3, ge=2, le=8, description="Number of problems in the variant `multi`.")
+    burners: int = Field(2, ge=1, description="Number of burners in the variant `multi`.")
 
     critical_narrow: DishFamily = _family("critical_narrow")
     critical_medium: DishFamily = _family("critical_medium")
@@ -101,37 +103,34 @@ class KitchenSettings(Settings):
     long: Range = _lesson("long")
     conflict_gap: Range = Field(
         (10, 25),
-        description="In soft_vs_critical_conflict: how long after the soft timer the whistle is meant to come.",
+        description="Planned ticks between the soft timer and the whistle in soft_vs_critical_conflict.",
     )
     staggered_gap: Range = Field(
-        (15, 40), description="In staggered_criticals: how long after the first whistle the second is meant to come."
+        (15, 40), description="Planned ticks between the first two whistles in staggered_criticals."
     )
-    pressure_gap: Range = Field(
-        (60, 120), description="In resume_pressure: how long after each other signals are meant to come."
-    )
-    background_gap: Range = Field((60, 120), description="How long after each other the other dishes' signals come.")
-    jitter: float = Field(6.0, ge=0, description="The standard deviation of when a whistle comes, in ticks.")
-    staging: int = Field(3, gt=0, description="How long it takes to put a dish on the stove.")
-    checking: int = Field(2, gt=0, description="How long it takes to look at the stove.")
-    budget: int = Field(3000, gt=0, description="After how many ticks the episode ends at the latest.")
+    pressure_gap: Range = Field((60, 120), description="Planned ticks between signals in resume_pressure.")
+    background_gap: Range = Field((60, 120), description="Planned ticks between the signals of the other dishes.")
+    jitter: float = Field(6.0, ge=0, description="Standard deviation of the time of a whistle, in ticks.")
+    staging: int = Field(3, gt=0, description="Ticks to put a dish on the stove.")
+    checking: int = Field(2, gt=0, description="Ticks to look at the stove.")
+    budget: int = Field(3000, gt=0, description="Maximum number of ticks of an episode.")
 
-    time_per_token: float = Field(1.0, ge=0, description="How many ticks a token of the controller takes.")
-    late: float = Field(0.0, ge=0, le=1, description="What a soft dish is worth when it was kept warm for too long.")
-    time_cost: float = Field(0.001, ge=0, description="What a tick costs.")
-    switch_cost: float = Field(0.02, ge=0, description="What it costs to change between the kitchen and tutoring.")
-    check_cost: float = Field(0.02, ge=0, description="What a look at the stove costs.")
+    time_per_token: float = Field(1.0, ge=0, description="Ticks per token of the controller.")
+    late: float = Field(0.0, ge=0, le=1, description="Value of a soft dish that was kept warm for too long.")
+    time_cost: float = Field(0.001, ge=0, description="Cost of a tick.")
+    switch_cost: float = Field(0.02, ge=0, description="Cost of switching between the kitchen and tutoring.")
+    check_cost: float = Field(0.02, ge=0, description="Cost of a look at the stove.")
 
     exercises: str = Field(
         "",
-        description="A file with a question and an answer in JSON on each line, such as GSM8K's train.jsonl, to make "
-        "the problems of; a few written for this kitchen where not set.",
+        description="File of JSON lines with a question and an answer, such as GSM8K's train.jsonl, that the problems "
+        "are made from. Default: a few that ship.",
     )
     tutor: str = Field(
         "",
-        description="The policy that explains, by name, such as openai; where not set, the written answers are said "
-        "word for word.",
+        description="Name of the policy that explains, such as openai. Default: the written answers, word for word.",
     )
-    tutor_settings: dict[str, Any] = Field({}, description="The settings of that policy.")
+    tutor_settings: dict[str, Any] = Field({}, description="Settings of the tutor's policy.")
 
     @model_validator(mode="before")
     @classmethod

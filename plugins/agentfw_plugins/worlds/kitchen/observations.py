@@ -1,7 +1,7 @@
-"""What can be seen in the kitchen, as plain values for programs and as words for models.
+"""What can be observed in the kitchen, as values for programs and as text for models.
 
-The one rule: it shows what a cook could know: recipes, the clock and what has been heard. When a whistle will really
-come is nobody's to see; a recipe only says about when.
+It shows what a cook could know: recipes, the clock and the signals so far. The exact time of a whistle is hidden; a
+recipe only gives it roughly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .tutoring_problems import Problem
 __all__ = ["SIGNALS", "goal_of", "opening", "shown", "status"]
 
 SIGNALS = ("whistle", "timer")
-"""The observations that say that a dish is ready: a critical one, and a soft one."""
+"""Observations that announce a dish: a critical one and a soft one."""
 
 View = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ the kitchen and tutoring {switch_cost:g}, each check {check_cost:g}. All is over
 
 
 def shown(dishes: Sequence[Dish], problems: Sequence[Problem], burners: int, hand: str) -> dict[str, Any]:
-    """How things stand, in plain JSON values; it goes with every observation."""
+    """The state as plain JSON values, part of every observation."""
     return {
         "dishes": [_dish(dish) for dish in dishes],
         "problems": [{"name": one.name, "length": one.length, "left": one.left, "done": one.done} for one in problems],
@@ -93,7 +93,7 @@ def _progress(problem: View) -> str:
 
 
 def opening(dishes: Sequence[Dish], problems: Sequence[Problem], burners: int) -> str:
-    """What an agent is told at the beginning."""
+    """The text of the first observation."""
     lines = [f"The stove has {burners} burner{'s' if burners > 1 else ''}. The dishes:"]
     for dish in dishes:
         recipe = (
@@ -110,5 +110,5 @@ def opening(dishes: Sequence[Dish], problems: Sequence[Problem], burners: int) -
 
 
 def goal_of(settings: KitchenSettings) -> str:
-    """What an agent is told of its job, with what things pay and cost."""
+    """The goal that an agent is given, with rewards and costs."""
     return _GOAL.format_map(dict(settings))

@@ -1,7 +1,7 @@
-"""The policy `kitchen`: the simple rule, written as a model would write it.
+"""The policy `kitchen`: a simple rule that writes its actions as a model does.
 
-The one rule: what it decides goes the way of a model's answer, as XML in a text that is read back, and each token of it
-takes its time. So what a model has to pay for, it pays for too.
+Its decisions are XML text that is parsed like a model's answer, and each token takes time. So it pays for everything
+that a model pays for.
 
     agentfw run kitchen --policy kitchen
     agentfw run kitchen --interface step_loop --set policy.bounded=true
@@ -25,12 +25,12 @@ __all__ = ["KitchenController", "KitchenControllerSettings", "written"]
 class KitchenControllerSettings(Settings):
     bounded: bool = Field(
         False,
-        description="Let the tutor explain only until the next signal is expected, instead of to the end of a problem.",
+        description="Let the tutor explain only until the next expected signal, not to the end of a problem.",
     )
 
 
 class KitchenController(Policy):
-    """Keeps the kitchen by a rule."""
+    """Runs the kitchen by a rule."""
 
     def __init__(self, settings: KitchenControllerSettings | None = None) -> None:
         self.settings = settings or KitchenControllerSettings()
@@ -38,7 +38,7 @@ class KitchenController(Policy):
     async def generate(self, request: Request) -> Generation:
         assert request.moment is not None
         text = "".join(map(written, decide(request.moment, bounded=self.settings.bounded)))
-        # Words and signs, about as a tokenizer would have them.
+        # Words and punctuation, roughly as a tokenizer splits them.
         pieces = tuple(re.findall(r"\s*(?:\w+|[^\w\s])", text))
         return Generation(text, count=len(pieces), pieces=pieces, version="rule")
 

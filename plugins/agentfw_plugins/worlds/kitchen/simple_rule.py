@@ -1,7 +1,7 @@
-"""How a simple rule keeps the kitchen; the policy `kitchen` and the demonstration follow it.
+"""The simple rule that runs the kitchen, for the policy `kitchen` and the demonstration.
 
-The one rule: it decides from what it was last shown and from the clock, and from nothing else; so it is the same rule
-under every interface, and can be as wrong as anybody who hears of things late.
+It decides from the last observation and the clock alone. So it is the same rule under every interface, and it is wrong
+when it hears of something late.
 
 What can't be put down again is weighed first. It doesn't begin to prepare or plate anything that would still be in
 hand when a critical dish has to be finished. A soft dish that keeps warm waits for the next way to the stove, if there
@@ -22,28 +22,28 @@ from agentfw.timeline import Time
 __all__ = ["decide"]
 
 _WORK = ("prepare ", "stage ", "finish ")
-"""What the works of the kitchen are called, each with its dish."""
+"""Names of the works of the kitchen, each with its dish."""
 _ANSWER = 10
-"""Ticks that its own answer takes, and a little."""
+"""Ticks that its own answer takes, with a margin."""
 _ABOUT = 10
-"""Ticks by which a whistle may come before its time, or after it."""
+"""Ticks by which a whistle may be early or late."""
 _SHORT = 20
-"""Ticks to wait where it doesn't pay to begin to tutor."""
+"""Ticks to wait when tutoring isn't worth starting."""
 
 
 def decide(moment: Moment, *, bounded: bool = False) -> Sequence[Intervention]:
-    """What to do now; nothing where it is best to go on. `bounded` tutors up to the next signal that is expected."""
+    """The next action; empty to continue. `bounded` tutors only up to the next expected signal."""
     seen = next((one.data for one in reversed(moment.observations) if "dishes" in one.data), None)
     if seen is None:
         return []
-    # What is in hand now: since it was shown, a reflex may have begun something.
+    # What is in hand now: a reflex may have begun something since the observation.
     at_work = (work.name for work in moment.in_flight if work.running and work.name.startswith(_WORK))
     return _Kitchen(seen, moment.now, next(at_work, str(seen["hand"]))).decide(bounded=bounded)
 
 
 @dataclass(frozen=True, slots=True)
 class _Dish:
-    """What was shown of a dish."""
+    """What was observed of a dish."""
 
     name: str
     critical: bool
@@ -52,12 +52,12 @@ class _Dish:
     finish: int
     lasts: int
     about: Time = inf
-    """When its signal is expected."""
+    """Expected time of its signal."""
     due: Time = inf
 
     @property
     def latest(self) -> Time:
-        """When its finishing must begin at the latest."""
+        """Latest time to begin finishing it."""
         return self.due - self.finish
 
 
@@ -67,7 +67,7 @@ class _Kitchen:
         self.dishes = [_Dish(**dish) for dish in seen["dishes"]]
         self.left = [int(problem["left"]) for problem in seen["problems"] if not problem["done"]]
         self.begin = now + _ANSWER
-        """When what is decided now begins."""
+        """When the action decided now begins."""
 
     def decide(self, *, bounded: bool) -> Sequence[Intervention]:
         waiting = [dish for dish in self._in_state("ready") if self.hand != f"finish {dish.name}"]
@@ -76,7 +76,7 @@ class _Kitchen:
         if urgent:
             return [Intervention("finish", {"dish": urgent[0].name})]
         if self.hand not in ("", "tutor", "wait"):
-            return []  # hands are full, and it will be asked again
+            return []  # hands are full; it will be asked again
         warm = [dish for dish in ready if not dish.critical and self.begin <= dish.latest]
         for dish in warm:
             if not self._too_long(dish.finish) and not self._can_wait(dish):
@@ -86,7 +86,7 @@ class _Kitchen:
         return self._at_the_stove(ready) or self._tutor(warm, bounded=bounded) or self._at_last(ready)
 
     def _at_the_stove(self, ready: Sequence[_Dish]) -> Sequence[Intervention]:
-        """Bring the next dish on its way; a spoilt one is in its way."""
+        """Start the next dish, after clearing a spoilt one."""
         prepared, raw = self._in_state("prepared"), self._in_state("raw")
         if prepared and self.free > 0:
             return [Intervention("stage", {"dish": prepared[0].name})]
@@ -109,7 +109,7 @@ class _Kitchen:
         return [Intervention("tutor", {"tokens": tokens} if tokens < self.left[0] else {})]
 
     def _at_last(self, ready: Sequence[_Dish]) -> Sequence[Intervention]:
-        """Nothing is left to be explained."""
+        """Whether all problems are explained."""
         worth = [dish for dish in ready if not dish.critical and self.begin <= dish.latest]
         cooking = self._in_state("cooking")
         if worth and not cooking:
@@ -120,7 +120,7 @@ class _Kitchen:
         return [Intervention("prepare", {"dish": raw[0].name})] if raw else [Intervention("end")]
 
     def _too_long(self, takes: int) -> bool:
-        """Whether a critical dish could be lost while something that takes so long is in hand."""
+        """Whether a critical dish could be lost during work of this duration."""
         done = self.begin + takes
         return any(
             dish.critical
@@ -130,9 +130,9 @@ class _Kitchen:
         )
 
     def _can_wait(self, dish: _Dish) -> bool:
-        """Whether a soft dish can stay warm until somebody has to come to the stove anyway."""
+        """Whether a soft dish stays warm until the next necessary visit to the stove."""
         if self._in_state("prepared") or self._in_state("raw"):
-            return False  # its burner is wanted
+            return False  # its burner is needed
         signals = [other.about + _ABOUT + _ANSWER + other.finish for other in self._in_state("cooking")]
         ways = [*signals, *([self.now + sum(self.left)] if self.left else [])]
         return any(way + _ANSWER <= dish.latest for way in ways)

@@ -1,7 +1,7 @@
-"""The tutor: a seat of its own on the kitchen's clock, where any policy explains, a token a tick.
+"""The tutor: a seat of its own on the kitchen's clock, where any policy explains at one token per tick.
 
-The one rule: what was said stays said. A stretch of explaining that is broken off keeps the words that were out, and
-the next stretch is asked to go on from there; whether it does is counted, not assumed.
+What was said stays said. An interrupted explanation keeps its words, and the next stretch is asked to continue from
+there. Whether it does is counted, not assumed.
 
     stretch = Stretch(world, problem, policy, over)      # it runs, and calls over(turn) when it has said its say
     turn = stretch.stop()                                # what was out when it was put aside
@@ -29,9 +29,9 @@ from .tutoring_problems import Problem
 __all__ = ["Stretch", "load_tutor", "restarts"]
 
 _TAIL = 1200
-"""Characters of what was said before that the tutor is reminded of."""
+"""Number of characters of the earlier explanation shown to the tutor."""
 _TELLING = 6
-"""Words that tell the beginning of one explanation from another."""
+"""Number of words that identify the beginning of an explanation."""
 
 _GOAL = """You are a patient tutor of mathematics. You explain worked exercises in plain prose, step by step.
 
@@ -41,7 +41,7 @@ sum up what was said."""
 
 
 class Stretch:
-    """Explaining one problem without a break, from where it stands."""
+    """One uninterrupted stretch of explaining a problem."""
 
     def __init__(self, world: World, problem: Problem, policy: Policy | None, over: Callable[[Turn], object]) -> None:
         self._turn: Turn | None = None
@@ -56,13 +56,13 @@ class Stretch:
         self._turn = turn
 
     def stop(self) -> Turn | None:
-        """Put it aside; None where it hadn't begun to speak."""
+        """Interrupt it. None if it hadn't begun to speak."""
         self._engagement.world.finish()
         return self._turn
 
 
 class _Desk(Environment):
-    """Where the tutor sits: its world is over when it has said its say."""
+    """The tutor's own environment, which ends with its answer."""
 
     def __init__(self, over: Callable[[Turn], object]) -> None:
         self._over = over
@@ -118,7 +118,7 @@ def _request(problem: Problem) -> str:
 
 
 class _Written(Policy):
-    """Says the written explanation, from where it stands."""
+    """A policy that says the written explanation from where it stopped."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -129,13 +129,13 @@ class _Written(Policy):
 
 
 def restarts(problem: Problem, text: str) -> bool:
-    """Whether a text that should go on with an explanation begins it anew."""
+    """Whether a text that should continue an explanation starts it again."""
     words = text.split()[:_TELLING]
     return len(words) == _TELLING and words == problem.said.split()[:_TELLING]
 
 
 def load_tutor(name: str, settings: Mapping[str, Any]) -> Policy:
-    """The policy of this name, as the host knows it; one for all episodes of a process, as a run has one."""
+    """The policy of this name from the host, shared by all episodes of a process."""
     return _loaded(name, json.dumps(settings, sort_keys=True))
 
 

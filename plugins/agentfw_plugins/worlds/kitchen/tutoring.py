@@ -1,7 +1,6 @@
-"""The tutoring problems, one after the other: each can be put aside, and goes on later where it was.
+"""The tutoring problems of an episode, explained one after the other; each can be interrupted and resumed.
 
-The one rule: a problem is explained when as much was said as it is long, or when the tutor has come to an end by
-itself; only then it pays.
+A problem is explained when its full length was said, or when the tutor ended by itself. Only then it pays.
 
     lessons = Lessons(world, problems, tutor, over)
     lessons.go_on(tokens=40)        # calls over("Q1 is put aside") after 40 tokens
@@ -25,16 +24,16 @@ __all__ = ["Lessons"]
 
 
 class Lessons:
-    """What there is to be explained, and how far that has come."""
+    """The problems to explain and their progress."""
 
     def __init__(
         self, world: World, problems: Sequence[Problem], tutor: Policy | None, over: Callable[[str], object]
     ) -> None:
-        """`over` is told when explaining has come to an end by itself, and how."""
+        """`over` is called when explaining ends by itself, with the reason."""
         self.problems = problems
         self._world, self._tutor, self._over = world, tutor, over
         self._work: Work | None = None
-        """The current problem, from its first word to its last; while it runs, the agent is busy."""
+        """The current problem. While it is being explained, the agent is busy."""
         self._stretch: Stretch | None = None
         self._limit: Scheduled | None = None
         self._stretches = self._interrupted = self._resumed = self._restarted = 0
@@ -48,7 +47,7 @@ class Lessons:
         return self._stretch is not None
 
     def go_on(self, tokens: int | None = None) -> None:
-        """Explain the current problem, or go on doing so, to its end or for so many tokens more."""
+        """Start or continue explaining the current problem, to its end or for some more tokens."""
         problem = self.current
         assert problem is not None
         self._lift_limit()
@@ -64,7 +63,7 @@ class Lessons:
             self._limit = self._world.after(tokens, self._limit_reached)
 
     def put_aside(self) -> None:
-        """Stop where it is; what was said stays said."""
+        """Stop explaining; what was said is kept."""
         self._lift_limit()
         stretch, self._stretch = self._stretch, None
         if stretch is None:
@@ -72,7 +71,7 @@ class Lessons:
         turn = stretch.stop()
         problem = self._note(turn) if turn is not None else self.current
         assert problem is not None
-        # It may have come to its end at this very moment.
+        # It may have ended at this very moment.
         if problem.left == 0:
             self._complete(problem)
         else:
@@ -81,7 +80,7 @@ class Lessons:
             self._interrupted += 1
 
     def figures(self) -> Mapping[str, float]:
-        """How whole it was: stretches, those broken off, those that went on, and those that began anew instead."""
+        """Counts of stretches: all, interrupted, resumed and restarted."""
         return {
             "problems": float(sum(problem.done for problem in self.problems)),
             "stretches": float(self._stretches),
@@ -109,13 +108,13 @@ class Lessons:
         if turn.count:
             self._complete(problem)
             self._over(f"{problem.name} is explained")
-        else:  # who says nothing has explained nothing
+        else:  # saying nothing explains nothing
             assert self._work is not None
             self._work.interrupt()
             self._over(f"the tutor has nothing to say about {problem.name}")
 
     def _note(self, turn: Turn) -> Problem:
-        """Keep what was said."""
+        """Record what was said."""
         problem = self.current
         assert problem is not None
         self._restarted += bool(problem.said) and restarts(problem, turn.text)

@@ -1,7 +1,7 @@
-"""Tutoring problems: sheets of exercises with their explanations, as long as their family says.
+"""Tutoring problems: sheets of exercises with explanations, of a length that their family gives.
 
-The one rule: a token is a word of the explanation, so how long a problem takes is how long it is. Any file of questions
-and answers will do, one in JSON on each line; GSM8K is such a file.
+A token is a word of the explanation, so its length is the time it takes. Any file of JSON lines with questions and
+answers can be used, such as GSM8K.
 
     >>> from random import Random
     >>> (problem,) = draw_problems(KitchenSettings(variant="one", lesson="short"), "", Random(7))
@@ -29,7 +29,7 @@ __all__ = ["Problem", "draw_problems", "pieces_of"]
 
 @dataclass(slots=True)
 class Problem:
-    """One problem: what is to be explained, and how far that has come."""
+    """One problem to explain, and its progress."""
 
     name: str
     family: str
@@ -39,7 +39,7 @@ class Problem:
     said: str = ""
     """What the tutor has said so far."""
     spent: int = 0
-    """The tokens of that."""
+    """Number of tokens said so far."""
     done: bool = False
 
     @property
@@ -58,7 +58,7 @@ class _Exercise:
 
 
 def pieces_of(text: str) -> tuple[str, ...]:
-    """The words of a text with the space before them: joined, they are the text again."""
+    """The words of a text, each with the space before it."""
     return tuple(re.findall(r"\s*\S+", text))
 
 
@@ -73,7 +73,7 @@ def draw_problems(settings: KitchenSettings, case: str, draw: Random) -> list[Pr
 
 
 def _problem(name: str, family: str, settings: KitchenSettings, pool: tuple[_Exercise, ...], draw: Random) -> Problem:
-    """Exercises one after the other, until the problem is as long as was drawn."""
+    """A problem made of exercises, of the length that was drawn."""
     least, most = getattr(settings, family)
     wanted = draw.randint(least, most)
     questions: list[str] = []
@@ -88,8 +88,8 @@ def _problem(name: str, family: str, settings: KitchenSettings, pool: tuple[_Exe
             break
     if len(pieces) < least:
         raise SettingsError(
-            f"environment.exercises: no sheet of {least} to {most} words can be made of them",
-            fix=f"give more exercises or shorter ones, or another range for environment.{family}",
+            f"environment.exercises: no sheet of {least} to {most} words can be made of the exercises",
+            fix=f"add exercises, shorten them, or set another range for environment.{family}",
         )
     return Problem(name, family, tuple(questions), tuple(pieces))
 
@@ -109,7 +109,7 @@ def _lines(file: str) -> list[dict[str, Any]]:
         lines = Path(file).expanduser().read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"environment.exercises: can't read {file}: {error}", fix="name a file of JSON lines"
+            f"environment.exercises: can't read {file}: {error}", fix="pass a file of JSON lines"
         ) from None
     found = []
     for number, line in enumerate(lines, start=1):
@@ -126,10 +126,10 @@ def _lines(file: str) -> list[dict[str, Any]]:
             )
         found.append(entry)
     if not found:
-        raise SettingsError(f"environment.exercises: {file} is empty", fix="give it a line for each exercise")
+        raise SettingsError(f"environment.exercises: {file} is empty", fix="write a line for each exercise")
     return found
 
 
 def _plain(answer: str) -> str:
-    """GSM8K writes its sums into the text twice, and marks the result."""
+    """Remove GSM8K's repeated calculations and the mark of the result."""
     return re.sub(r"####\s*(.+)", r"The answer is \1.", re.sub(r"<<.*?>>", "", answer)).strip()

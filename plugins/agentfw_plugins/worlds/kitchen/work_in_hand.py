@@ -1,7 +1,7 @@
 """One pair of hands: what is in hand, and what comes next.
 
-The one rule: work is done to its end, rest is put aside for anything. What an agent asks for in a new turn takes the
-place of what it had asked for and was not begun; within a turn, one thing comes after the other.
+Work is always finished; resting can be interrupted. A new turn replaces what an earlier turn had requested and was not
+yet begun. Within a turn, requests are done in order.
 
     >>> hands, served = Hands(), []
     >>> hands.ask(lambda: hands.take("stir"))
@@ -22,36 +22,36 @@ from agentfw.errors import InterventionRefused
 __all__ = ["Hands"]
 
 _RESTING = ("", "tutor", "wait")
-"""What can be in hand while hands are free for something else."""
+"""Activities that leave the hands free for something else."""
 
 Begin = Callable[[], object]
 
 
 class Hands:
-    """What is in hand, by name: a piece of work, something that can be put aside, or nothing."""
+    """Name of what is in hand: work, something that can be interrupted, or nothing."""
 
     def __init__(self) -> None:
         self.name = ""
         self._queue: deque[Begin] = deque()
         self._fresh = True
-        """Nothing was asked for yet in this turn."""
+        """True until something is requested in this turn."""
 
     def turned(self) -> None:
-        """What is asked for from now on is a new turn's."""
+        """Begin a new turn."""
         self._fresh = True
 
     def ask(self, begin: Begin) -> None:
-        """Begin something, now or when hands are free for it."""
+        """Begin something now, or when the hands are free for it."""
         if self._fresh:
             self._queue.clear()
         if self.idle or (self._fresh and self.name in _RESTING):
             begin()
         else:
             self._queue.append(begin)
-        self._fresh = False  # unless it was refused: then the next thing is the turn's first
+        self._fresh = False  # unless it was refused: then the next request is the turn's first
 
     def ask_first(self, begin: Begin) -> None:
-        """Begin something before all else that waits."""
+        """Begin something before all other requests."""
         if self.name in _RESTING:
             begin()
         else:
@@ -61,7 +61,7 @@ class Hands:
         self.name = name
 
     def next(self) -> list[str]:
-        """What was in hand is done: begin what comes next, and say what could not be begun."""
+        """The work in hand is done: begin the next request. Returns what could not be begun."""
         self.name = ""
         refused = []
         while self._queue and not self.name:
@@ -77,9 +77,9 @@ class Hands:
 
     @property
     def waiting(self) -> bool:
-        """Whether something waits to be begun."""
+        """Whether requests are waiting."""
         return bool(self._queue)
 
     def forget(self) -> None:
-        """Nothing that waits will be begun."""
+        """Drop all waiting requests."""
         self._queue.clear()

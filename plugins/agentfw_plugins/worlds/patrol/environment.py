@@ -1,7 +1,7 @@
-"""A patrol on a grid: a round of checkpoints to handle, and alarms elsewhere that don't wait.
+"""The environment `patrol`: a round of checkpoints on a grid, while alarms elsewhere expire.
 
-The one rule: the round goes on by itself until somebody responds to an alarm; who says nothing goes on. So what an
-interface costs is how late an alarm is heard of: at any tick, or where one piece of work ends and the next begins.
+The round continues by itself until the agent responds to an alarm; saying nothing means continuing. So what an
+interface costs is how late an alarm is heard of: at any tick, or only between two pieces of work.
 
     agentfw run patrol
     agentfw run patrol --set environment.depth=2 --policy patrol --set policy.controller=patchpro
@@ -32,7 +32,7 @@ __all__ = ["Patrol", "PatrolSettings", "Situation", "situation"]
 
 _NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARGINS, _LEFT, _AWAY = (3, 6, 9, 13), (4, 7, 10, 13), (8, 12)
-"""Where a table tells margins, what is left, and distances apart: each is the first of the next bin."""
+"""Bounds of the bins of margins, remaining work and distances in a table's state."""
 
 
 @dataclass(slots=True)
@@ -46,31 +46,31 @@ class _Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is to be weighed while an alarm waits for a response."""
+    """What a controller knows while an alarm waits for a response."""
 
     doing: str
-    """`walk`, or the phase that is going on or comes next."""
+    """`walk`, or the current or next phase."""
     left: Time
-    """Ticks until what is being done is done."""
+    """Remaining ticks of the current work."""
     takes: Time
     later: Time
-    """Ticks that the phases after this one take."""
+    """Ticks of the phases after this one."""
     of: int
-    """How many phases there are."""
+    """Number of phases."""
     cost: float
-    """What leaving this phase in the middle costs."""
+    """Cost of leaving this phase unfinished."""
     remaining: Time
     """Ticks until the alarm expires."""
     needed: Time
     """Ticks to walk to the alarm and to resolve it."""
     worth: float
-    """What resolving it pays, and letting it expire costs, together."""
+    """Reward of resolving it plus cost of its expiry."""
 
 
 def situation(moment: Moment) -> Situation | None:
-    """What the last observation says of an alarm that can be responded to, as of now; None where there is none.
+    """The situation from the last observation, as of now; None if there is no alarm to respond to.
 
-    How far away the alarm is was seen when the observation was made.
+    The distance of the alarm is as of the observation.
     """
     for observation in reversed(moment.observations):
         data = observation.data
@@ -107,7 +107,7 @@ class Patrol(Environment):
         self._target = self._phase = 0
         self._work: Work | None = None
         self._heading: Place | None = None
-        """Where it walks to; None while it stands."""
+        """Where it is walking to; None if it isn't walking."""
         self._aside: Work | None = None
         self._alarm: _Alarm | None = None
         self._alarms = self._resolved = self._expired = self._handled = 0
@@ -146,7 +146,7 @@ class Patrol(Environment):
         self._between()
 
     def _between(self) -> None:
-        """A piece of work is done. With an alarm there is something to decide before the next one."""
+        """A piece of work is done. If there is an alarm, the agent decides before the next one."""
         self._work = None
         if self._alarm is None:
             self._go_on()
@@ -161,7 +161,7 @@ class Patrol(Environment):
 
     def _expect_alarm(self) -> None:
         draw = self.world.random("alarms")
-        # The first of so many ticks in which something with this chance happens, drawn at once.
+        # The first tick in which an event of this probability happens, drawn at once.
         gap = 1 + int(log(1 - draw.random()) / log(1 - self.settings.rate))
         self.world.after(gap, lambda: self._raise_alarm(draw.random(), draw.randint(*self.settings.deadline)))
 
@@ -178,7 +178,7 @@ class Patrol(Environment):
         name, place = far[int(which * len(far))]
         self._alarm = alarm = _Alarm(place, name, self.world.now + lasts, self.world.now)
         self._alarms += 1
-        # In two steps: what is resolved when it is due is resolved in time.
+        # In two steps, so that an alarm resolved at its deadline is in time.
         self.world.at(alarm.due, lambda: self.world.after(0, lambda: self._due(alarm)))
         self._tell("alarm")
 
@@ -245,7 +245,7 @@ class Patrol(Environment):
         return self._alarm
 
     def _leave(self) -> None:
-        """Put down what is being done; where it is a phase that has begun, that costs something."""
+        """Leave the current work; leaving a phase that has begun has a cost."""
         work, self._work = self._work, None
         if work is None:
             return
@@ -272,7 +272,7 @@ class Patrol(Environment):
 
     @property
     def _goal(self) -> Place:
-        """Where the checkpoint is that comes next, or is being handled."""
+        """Position of the next or current checkpoint."""
         return self.settings.checkpoints[self._target]
 
     def _where(self, work: Work | None = None) -> Place:
@@ -282,7 +282,7 @@ class Patrol(Environment):
         return walked(self._place, self._heading, int(work.spent))
 
     def _tell(self, name: str) -> None:
-        """Say how things stand with the alarm, for a person or model, for a rule, and for a table."""
+        """Report the situation with the alarm, as text, as values and as a table's state."""
         alarm = self._alarm
         assert alarm is not None
         phases, place = self.settings.phases, self._where()
@@ -346,7 +346,7 @@ class Patrol(Environment):
 
 
 def _state(doing: str, left: Time, margin: Time, away: int) -> str:
-    """What a table tells apart."""
+    """The state that a table uses."""
     if margin < 0:
         return f"{doing}, too late"
     bins = bisect_right(_LEFT, left), bisect_right(_MARGINS, margin), bisect_right(_AWAY, away)

@@ -1,7 +1,7 @@
-"""The numbers of a patrol: its grid, what handling a checkpoint takes, and the alarms.
+"""Settings of the patrol: the grid, the phases of handling a checkpoint, and the alarms.
 
-The one rule: `depth` says which of the paper's experiments it is: 1 handles a checkpoint in one piece, 2 and 3 in
-phases that cost something to leave. It chooses defaults; every number can be set.
+`depth` selects one of the paper's experiments: with 1 a checkpoint is handled in one piece, with 2 and 3 in phases that
+are costly to interrupt. It only chooses defaults; every value can be set.
 
     >>> [phase.name for phase in PatrolSettings(depth=3).phases]
     ['observe', 'verify', 'commit']
@@ -23,15 +23,15 @@ from agentfw import Settings
 __all__ = ["PatrolSettings", "Phase", "Place", "distance", "walked"]
 
 Place = tuple[int, int]
-"""A cell of the grid: across and down."""
+"""A cell of the grid: column and row."""
 
 
 class Phase(Settings):
     """A part of handling a checkpoint."""
 
-    name: str = Field(min_length=1, description="What it is called.")
-    takes: int = Field(gt=0, description="How many ticks it takes.")
-    cost: float = Field(0.0, ge=0, description="What leaving in the middle of it costs.")
+    name: str = Field(min_length=1, description="Name of the phase.")
+    takes: int = Field(gt=0, description="Number of ticks.")
+    cost: float = Field(0.0, ge=0, description="Cost of leaving it unfinished.")
 
 
 _STATE_LEVEL = {"horizon": 500, "deadline": (10, 20), "resolved": 15.0, "expired": 15.0, "keeps": False}
@@ -54,32 +54,32 @@ _BY_DEPTH: dict[int, dict[str, Any]] = {
 class PatrolSettings(Settings):
     depth: Literal[1, 2, 3] = Field(
         1,
-        description="In how many phases a checkpoint is handled; 2 and 3 change the defaults of `phases`, `keeps`, "
+        description="Number of phases of handling a checkpoint; 2 and 3 change the defaults of `phases`, `keeps`, "
         "`horizon`, `deadline`, `resolved` and `expired`.",
     )
-    horizon: int = Field(1000, gt=0, description="How many ticks an episode lasts.")
+    horizon: int = Field(1000, gt=0, description="Length of an episode in ticks.")
     checkpoints: tuple[Place, ...] = Field(
         ((1, 1), (8, 1), (8, 8), (1, 8)),
         min_length=2,
         max_length=26,
-        description="Where the checkpoints are, in the order of the round.",
+        description="Positions of the checkpoints, in the order of the round.",
     )
     phases: tuple[Phase, ...] = Field(
         (Phase(name="handle", takes=20, cost=0.0),),
         min_length=1,
-        description="What is done at a checkpoint, one after the other.",
+        description="Phases of handling a checkpoint, in order.",
     )
-    keeps: bool = Field(True, description="Whether what was done of a phase stays when it is left.")
-    rate: float = Field(0.05, gt=0, lt=1, description="The chance of an alarm in a tick, while there is none.")
-    distance: int = Field(5, ge=0, description="How far away an alarm is at least.")
+    keeps: bool = Field(True, description="Keep the progress of a phase that is left unfinished.")
+    rate: float = Field(0.05, gt=0, lt=1, description="Probability of an alarm per tick while there is none.")
+    distance: int = Field(5, ge=0, description="Minimum distance of an alarm.")
     deadline: tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]] = Field(
-        (13, 27), description="After how many ticks an alarm expires: at least, and at most."
+        (13, 27), description="Minimum and maximum number of ticks until an alarm expires."
     )
-    resolving: int = Field(3, gt=0, description="How many ticks it takes to resolve an alarm, once there.")
-    checkpoint: float = Field(10.0, description="What a handled checkpoint pays.")
-    resolved: float = Field(30.0, description="What a resolved alarm pays.")
-    expired: float = Field(20.0, ge=0, description="What an alarm that expires costs.")
-    active: float = Field(0.1, ge=0, description="What an alarm costs in each tick until it is over.")
+    resolving: int = Field(3, gt=0, description="Ticks to resolve an alarm on site.")
+    checkpoint: float = Field(10.0, description="Reward of a handled checkpoint.")
+    resolved: float = Field(30.0, description="Reward of a resolved alarm.")
+    expired: float = Field(20.0, ge=0, description="Cost of an expired alarm.")
+    active: float = Field(0.1, ge=0, description="Cost per tick of an active alarm.")
 
     @model_validator(mode="before")
     @classmethod
@@ -89,7 +89,7 @@ class PatrolSettings(Settings):
     @model_validator(mode="after")
     def _possible(self) -> PatrolSettings:
         if self.deadline[0] > self.deadline[1]:
-            raise ValueError(f"a deadline of at least {self.deadline[0]} ticks can't be at most {self.deadline[1]}")
+            raise ValueError(f"the minimum deadline {self.deadline[0]} is above the maximum {self.deadline[1]}")
         return self
 
 
@@ -98,7 +98,7 @@ def distance(one: Place, other: Place) -> int:
 
 
 def walked(start: Place, end: Place, ticks: int) -> Place:
-    """Where one is after so many ticks on the way: first across, then down, a cell a tick."""
+    """Position after some ticks of walking: first along the row, then the column, one cell per tick."""
     across = _towards(start[0], end[0], ticks)
     return across, _towards(start[1], end[1], ticks - abs(across - start[0]))
 

@@ -1,7 +1,7 @@
 """Hand-written controllers for the patrol: `greedy`, `patch` and `patchpro`.
 
-The one rule: they decide by rules alone, and look again when a threshold of theirs is crossed. The paper's Loop is
-`greedy` under the step loop: it responds to whatever can be reached, where one piece of work ends.
+They decide by fixed rules and look again when one of their thresholds is crossed. The paper's Loop is `greedy` under
+the step loop: it responds to whatever can be reached, but only between two pieces of work.
 
     agentfw run patrol --set environment.depth=3 --policy patrol --set policy.controller=patchpro
 
@@ -22,28 +22,29 @@ from agentfw import Settings
 from agentfw.episode import Intervention
 from agentfw.errors import SettingsError
 from agentfw.policy import Generation, Policy, Request
-from agentfw_plugins.worlds.patrol.environment import Situation, situation
+
+from .environment import Situation, situation
 
 __all__ = ["ControllerSettings", "PatrolController"]
 
 Rule = TypeVar("Rule")
 
 _PATCH: dict[int, dict[str, float]] = {2: {"observe": inf, "commit": 8}, 3: {"observe": inf, "verify": 10, "commit": 0}}
-"""By depth and phase: respond when the alarm has at most so many ticks left."""
+"""By depth and phase: respond when the alarm has at most this many ticks left."""
 _PATCHPRO: dict[int, dict[str, tuple[float, float, float]]] = {
     2: {"observe": (15, 0.8, 1.5), "commit": (8, 0.5, 2.5)},
     3: {"observe": (15, 0.8, 1.5), "verify": (10, 0.6, 2.0), "commit": (6, 0.4, 3.0)},
 }
-"""By depth and phase: ticks left at most, progress below, and how often an alarm must be worth what leaving costs."""
+"""By depth and phase: maximum ticks left, maximum progress, and minimum ratio of the alarm's worth to the cost."""
 _VERY_URGENT = 3
-"""PatchPro responds at once when so many ticks or fewer remain beyond those that it needs."""
+"""PatchPro responds at once when at most this many spare ticks remain."""
 
 
 class ControllerSettings(Settings):
     controller: Literal["loop", "greedy", "patch", "patchpro"] = Field(
         "greedy",
-        description="Responds to every alarm, to every one that can be reached, or by the rules of a patch; "
-        "the patches were written for a patrol of depth 2 or 3.",
+        description="Respond to every alarm, to every alarm in reach, or by the rules of a patch. "
+        "The patches need a patrol of depth 2 or 3.",
     )
 
 
@@ -84,7 +85,7 @@ class PatrolController(Policy):
         very_urgent = now.needed + _VERY_URGENT
         if now.remaining <= very_urgent or now.doing == "walk":
             yield Intervention("respond")
-        elif now.left + now.later + now.needed > now.remaining:  # else the checkpoint first
+        elif now.left + now.later + now.needed > now.remaining:  # otherwise finish the checkpoint first
             urgent, progress, ratio = _rules(_PATCHPRO, now)
             done = 1 - now.left / now.takes
             if now.remaining <= urgent and done < progress and now.worth > ratio * now.cost:
@@ -99,12 +100,12 @@ def _rules(rules: Mapping[int, Mapping[str, Rule]], now: Situation) -> Rule:
     except KeyError:
         raise SettingsError(
             f'the patches have no rule for the phase "{now.doing}" of {now.of}',
-            fix="they were written for environment.depth=2 and 3; take policy.controller=greedy elsewhere",
+            fix="pass --set environment.depth=2 (or 3), or --set policy.controller=greedy",
         ) from None
 
 
 def _look_when(now: Situation, limits: Sequence[float]) -> Iterable[Intervention]:
-    """Ask to be told again when the alarm has as little time left as the next of these limits."""
+    """Ask to be told again when the alarm reaches the next of these limits."""
     waits = [int(now.remaining - limit) for limit in limits if limit < now.remaining]
     if waits:
         yield Intervention("look_again", {"after": min(waits)})

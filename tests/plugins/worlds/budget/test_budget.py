@@ -255,8 +255,8 @@ def test_answers_are_compared_as_numbers_where_they_are_numbers(given: str, answ
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"budgets": (10, 20)}, "2 budgets need as many sentences of urgency, not 4"),
-        ({"budgets": (10, 10), "urgency": ("a", "b")}, "a budget is there twice"),
+        ({"budgets": (10, 20)}, "2 budgets need as many sentences in urgency, not 4"),
+        ({"budgets": (10, 10), "urgency": ("a", "b")}, "budgets must differ"),
         ({"terms": 2, "most": 9}, "too few sums of 2 numbers up to 9"),
     ],
 )

@@ -351,7 +351,7 @@ def test_organisations_of_ones_own_are_a_setting(tmp_path: Path, bakery: Path) -
     episode, player = play(lambda request: decide("A"), organisations=str(tmp_path), rounds=10)
     assert episode.finish == "finished"
     assert "bakery" in player.moments[0].observations[0].text
-    with pytest.raises(SettingsError, match="no folder"):
+    with pytest.raises(SettingsError, match="no directory"):
         CalendarConflicts(CalendarSettings(organisations=str(tmp_path / "none"))).tasks(1, 7, "test")
 
 

@@ -29,6 +29,8 @@ from agentfw_plugins.worlds.calendar.real.ics_marking import DECLINED
 from agentfw_plugins.worlds.calendar.real.person_file import PersonFile
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
 
+pytest.importorskip("icalendar")
+
 IcsFile = Callable[..., Path]
 
 GROUP = """UID:group@lab
@@ -214,7 +216,7 @@ def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
     done = sessions(path, "--answers", "-", given="b\nperhaps\n")
 
     assert done.code == 2
-    assert 'stdin, line 2: "perhaps" is no answer: give one of A, B, s or q' in done.err
+    assert 'stdin, line 2: "perhaps" is no answer: answer one of A, B, s or q' in done.err
     assert not path.with_name("my.decided.ics").exists()
     assert sessions.json(path, "--yes")["conflicts"][0]["decided_before"]
 
@@ -222,11 +224,11 @@ def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "there is nobody to ask"),
+        ((), "no terminal to ask on"),
         (("--yes", "--answers", "x"), "can't be combined"),
         (("--yes", "--output", "my.ics"), "never changed"),
-        (("--yes", "--output", "nowhere/x.ics"), "there is no folder"),
-        (("--yes", "--from", "9999-12-31"), "the calendar ends"),
+        (("--yes", "--output", "nowhere/x.ics"), "there is no directory"),
+        (("--yes", "--from", "9999-12-31"), "go beyond the year 9999"),
         (("--yes", "--hub", "my.ics"), "can't keep what is learned"),
         (("--answers", "none.txt"), "can't read none.txt"),
         (("--yes", "--polcy", "linear"), "--polcy"),

@@ -69,13 +69,13 @@ def test_somebodys_own_organisation_works_without_a_change_of_code(tmp_path: Pat
 
 # What is replaced in bakery.yaml, by what, and what the complaint must say.
 BREAKAGES = {
-    "no YAML": ("names:\n", "names: [\n", r"this is no YAML"),
-    "a tab": ("  first: [Golden", "\tfirst: [Golden", r"this is no YAML"),
+    "no YAML": ("names:\n", "names: [\n", r"isn't valid YAML"),
+    "a tab": ("  first: [Golden", "\tfirst: [Golden", r"isn't valid YAML"),
     "an unknown key at the top": ("projects:", "project:", r'no such key; did you mean "projects"'),
     "a missing key": ("rooms: [the back office, the shop]\n", "", r'"rooms" is missing'),
-    "a key twice": ("sites: [", "rooms: [a, b]\nsites: [", r"is there twice; the first is in line \d+"),
+    "a key twice": ("sites: [", "rooms: [a, b]\nsites: [", r"appears twice; the first is in line \d+"),
     "an empty list": ("projects: [rye line, wedding cakes, the new oven]", "projects: []", r"at least 2 items"),
-    "the same text twice": ("[Golden, Corner]", "[Golden, Golden]", r'"Golden" is there twice'),
+    "the same text twice": ("[Golden, Corner]", "[Golden, Golden]", r'"Golden" appears twice'),
     "a list where text belongs": ("organisation: bakery", "organisation: [bakery]", r"must be text, not a list"),
     "text where a list belongs": (
         "projects: [rye line, wedding cakes, the new oven]",
@@ -100,7 +100,7 @@ BREAKAGES = {
         r'"firmly"',
     ),
     "a wish that isn't": ("soft: [mornings]", "soft: [nights]", r'"nights" is not known'),
-    "a span that falls": ("who: {report: 1-2}, place", "who: {report: 3-2}, place", r"must rise"),
+    "a span that falls": ("who: {report: 1-2}, place", "who: {report: 3-2}, place", r"must be ascending"),
     "a span of words": ("who: {report: 1-2}, place", "who: {report: few}, place", r"a span such as 2-5"),
     "a slot that can't be filled": (
         "[Trade school]",
@@ -109,7 +109,7 @@ BREAKAGES = {
     ),
     "a slot that doesn't exist": ("[Trade school]", '["Trade {place}"]', r"\{place\} can't be filled in"),
     "a stray brace": ("[Trade school]", '["Trade {school"]', r"stray brace"),
-    "a bar in a title": ("[Trade school]", '["Trade | school"]', r'no "\|"'),
+    "a bar in a title": ("[Trade school]", '["Trade | school"]', r'without "\|"'),
     "people whom nobody has": (
         "who: {peer: 1}, place: {room: 1}, hold: must",
         "who: {report: 1}, place: {room: 1}, hold: must",
@@ -140,7 +140,7 @@ BREAKAGES = {
         "oven_brocken, owner_comes, buyer",
         r'did you mean "oven_broken"',
     ),
-    "a reason that does nothing": ("double: {longer: 60, ", "double: {", r"does nothing"),
+    "a reason that does nothing": ("double: {longer: 60, ", "double: {", r"has no effect"),
     "a reason that sets what can't be set": ("{set: {due: today}", "{set: {topic: admin}", r"no such key"),
     "a reason with a wrong value": ("{set: {due: today}", "{set: {due: yesterday}", r'"yesterday" is not known'),
     "a note about nobody": ('["{superior} comes too"]', '["{client} comes too"]', r"\{client\} can't be filled in"),
@@ -230,7 +230,7 @@ def test_the_line_is_the_one_to_mend(tmp_path: Path, bakery: Path) -> None:
 def test_two_files_of_one_archetype_and_empty_folders_are_refused(tmp_path: Path, bakery: Path) -> None:
     with pytest.raises(SettingsError, match=r"no \.yaml file"):
         load_folder(tmp_path)
-    with pytest.raises(SettingsError, match="no folder"):
+    with pytest.raises(SettingsError, match="no directory"):
         load_folder(tmp_path / "nowhere")
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(bakery.read_text("utf-8"), "utf-8")
@@ -240,7 +240,12 @@ def test_two_files_of_one_archetype_and_empty_folders_are_refused(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("data", "reason"),
-    [(b"", "nothing in it"), (b"a: \xff", "no UTF-8"), (b"a: &x [*x]", "contains itself"), (b"\x00", "no YAML")],
+    [
+        (b"", "the file is empty"),
+        (b"a: \xff", "isn't UTF-8"),
+        (b"a: &x [*x]", "contains itself"),
+        (b"\x00", "valid YAML"),
+    ],
 )
 def test_files_that_are_no_schema_at_all(data: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "odd.yaml"
@@ -260,8 +265,8 @@ def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
 
 
 def test_the_example_in_the_docs_works(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[4] / "docs" / "calendar.md").read_text("utf-8")
-    example = re.search(r"```yaml\n(.*?)```", text, re.S)
+    text = (Path(__file__).parents[4] / "docs" / "guides" / "organisations.md").read_text("utf-8")
+    example = re.search(r"```yaml[^\n]*\n(.*?)```", text, re.S)
     assert example is not None
     (tmp_path / "bakery.yaml").write_text(example[1], "utf-8")
     dataset = Dataset(1, load_folder(tmp_path), 1)

@@ -320,7 +320,7 @@ def test_the_demonstration_is_the_rule() -> None:
 
 
 def test_settings_that_make_no_sense_are_told() -> None:
-    with pytest.raises(SettingsError, match="at least 30 can't be at most 20"):
+    with pytest.raises(SettingsError, match="the minimum 30 is above the maximum 20"):
         validate(KitchenSettings, {"critical_wide": {"window": (30, 20)}}, "environment")
     with pytest.raises(SettingsError, match="windw"):
         validate(KitchenSettings, {"critical_wide": {"windw": (30, 40)}}, "environment")

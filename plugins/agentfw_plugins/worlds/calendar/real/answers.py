@@ -1,7 +1,6 @@
-"""Who is asked about a conflict, and how an answer is understood.
+"""Who answers about a conflict, and how an answer is parsed.
 
-The one rule: an answer that isn't understood is asked for again, or is an error that says which one; it is never taken
-for another.
+An answer that can't be parsed is asked for again, or is an error that names it. It is never taken for another.
 
     Enter          as proposed            b      keep B
     b she's new    keep B, and why        s      leave all of them as they are
@@ -61,9 +60,9 @@ class Question:
     of: int
     candidates: tuple[Candidate, ...]
     also: tuple[Occurrence, ...]
-    """What else there is on that day."""
+    """Other events on that day."""
     proposed: str
-    """A letter; empty where the policy had no proposal."""
+    """A letter, or empty if the policy has no proposal."""
     reason: str
 
     def candidate(self, letter: str) -> Candidate:
@@ -72,34 +71,34 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What they said."""
+    """The person's answer."""
 
     keep: str
-    """A letter; empty where all are left as they are."""
+    """A letter, or empty if all events are left as they are."""
     why: str = ""
     stop: bool = False
 
 
 class NotUnderstood(ValueError):
-    """What an answer may be."""
+    """Raised for an answer that can't be parsed; says what is allowed."""
 
 
 class Person(Protocol):
-    """Whoever is asked."""
+    """Answers questions about conflicts."""
 
     def answer(self, question: Question) -> Answer: ...
 
     def told(self, question: Question, answer: Answer, learned: str) -> None:
-        """What came of the answer."""
+        """Told what the answer changed."""
 
 
 def understood(text: str, question: Question) -> Answer:
-    """The answer that a text is."""
+    """Parse an answer."""
     words = text.strip()
     letters = [candidate.letter for candidate in question.candidates]
     if not words:
         if not question.proposed:
-            raise NotUnderstood(f"nothing is proposed here: give one of {', '.join(letters)}, s or q")
+            raise NotUnderstood(f"there is no proposal: answer one of {', '.join(letters)}, s or q")
         return Answer(question.proposed)
     if words.lower() in _STOP:
         return Answer("", stop=True)
@@ -113,21 +112,21 @@ def understood(text: str, question: Question) -> Answer:
         letter = match[1].upper() if match[1].isalpha() else "ABCDE"[int(match[1]) - 1]
         if letter in letters:
             return Answer(letter, " ".join(match[2].split()))
-    raise NotUnderstood(f'"{words[:40]}" is no answer: give one of {", ".join(letters)}, s or q')
+    raise NotUnderstood(f'"{words[:40]}" is no answer: answer one of {", ".join(letters)}, s or q')
 
 
 class Nobody:
-    """There is no terminal, and no answers were given: fine as long as nothing is asked."""
+    """Used without a terminal and without answers. Raises an error when anything is asked."""
 
     def answer(self, question: Question) -> Answer:
-        raise UsageError("there is nobody to ask: this is no terminal", fix="give --answers FILE, or --yes")
+        raise UsageError("there is no terminal to ask on", fix="pass --answers FILE or --yes")
 
     def told(self, question: Question, answer: Answer, learned: str) -> None:
         pass
 
 
 class TakesProposals:
-    """`--yes`: every proposal is taken; where there is none, all are left as they are."""
+    """`--yes`: accepts every proposal; without a proposal, all events are left as they are."""
 
     def answer(self, question: Question) -> Answer:
         return Answer(question.proposed)
@@ -137,7 +136,7 @@ class TakesProposals:
 
 
 class AnswersGiven:
-    """`--answers FILE`: one after the other; when they are used up, that is all for today."""
+    """`--answers FILE`: gives the answers in order and stops after the last one."""
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
@@ -153,7 +152,8 @@ class AnswersGiven:
             answer = understood(text, question)
         except NotUnderstood as error:
             raise UsageError(
-                f"{self.source}, {place}: {error}", fix="fix it and run again; what was answered before is kept"
+                f"{self.source}, {place}: {error}",
+                fix="correct it and run the same command again; earlier answers are kept",
             ) from None
         return Answer(answer.keep, why or answer.why, answer.stop)
 
@@ -162,14 +162,16 @@ class AnswersGiven:
 
 
 def _listed(text: str, source: str) -> Sequence[tuple[str, str, str]]:
-    """(where it stands, the answer, why) of each; lines that begin with # say nothing."""
+    """(place, answer, reason) of each answer; lines that begin with # are comments."""
     if not text.lstrip().startswith("["):
         lines = enumerate(text.splitlines(), start=1)
         return [(f"line {number}", line, "") for number, line in lines if not line.lstrip().startswith("#")]
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source} is no JSON: {error}", fix='write ["A", {"keep": "B", "why": "..."}]') from None
+        raise UsageError(
+            f"{source} isn't valid JSON: {error}", fix='write ["A", {"keep": "B", "why": "..."}]'
+        ) from None
     return [(f"answer {number}", *_one(value, f"{source}, answer {number}")) for number, value in enumerate(values, 1)]
 
 
@@ -182,4 +184,6 @@ def _one(value: Any, where: str) -> tuple[str, str]:
             return "s", value.get("why", "")
         if isinstance(keep, str):
             return keep, value.get("why", "")
-    raise UsageError(f"{where} is no answer", fix='a text, or {"keep": "B", "why": "..."}; {"keep": null} leaves all')
+    raise UsageError(
+        f"{where} is no answer", fix='write a text, or {"keep": "B", "why": "..."}; {"keep": null} leaves all'
+    )

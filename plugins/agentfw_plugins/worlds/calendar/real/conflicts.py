@@ -1,7 +1,7 @@
-"""Which events of a person are in each other's way, one group after the other.
+"""Groups of a person's events that conflict, in order of time.
 
-The one rule: the events of a group all share a moment, so that one can be kept and no other beside it. What was
-declined before is in nobody's way any more: the groups come in the order of time, and each answer changes the next.
+The events of a group all share a moment, so only one of them can be kept. A declined event conflicts with nothing any
+more, so each answer changes the groups that follow.
 
     agenda = Agenda(occurrences, people, home)
     while (group := agenda.next()) is not None:
@@ -25,18 +25,18 @@ __all__ = ["Agenda"]
 
 _DAY = timedelta(days=1)
 _BACKGROUND = timedelta(hours=12)
-"""What lasts so long is where somebody is, not an appointment."""
+"""An event this long says where somebody is; it is no appointment."""
 
 
 class Agenda:
-    """The dates of a span of days."""
+    """The dates of a span of days, in groups that conflict."""
 
     def __init__(self, occurrences: Sequence[Occurrence], people: People, home: tzinfo) -> None:
         self.people, self.home = people, home
         seen: set[tuple[str, object]] = set()
         self._busy: list[Occurrence] = []
         self.background: list[Occurrence] = []
-        """All-day events and the like: shown beside a conflict, never in one."""
+        """All-day events and the like: shown beside a conflict but never part of one."""
         for one in occurrences:
             identity = (one.key, one.start)
             if identity in seen or not self._takes_time(one):
@@ -51,7 +51,7 @@ class Agenda:
         self._left: set[frozenset[int]] = set()
 
     def next(self) -> list[Occurrence] | None:
-        """The next group, by start; None when nothing is in anything's way any more."""
+        """The next group, by start; None if there are no more conflicts."""
         while self._at < len(self._by_end):
             group = self._around(self._by_end[self._at])
             if len(group) > 1:
@@ -60,18 +60,18 @@ class Agenda:
         return None
 
     def keep(self, group: Sequence[Occurrence], kept: Occurrence) -> list[Occurrence]:
-        """One of a group stays; the others, which are declined."""
+        """Keep one event of a group. Returns the others, which are declined."""
         others = [one for one in group if one is not kept]
         self._declined.update(id(one) for one in others)
         return others
 
     def leave(self, group: Sequence[Occurrence]) -> None:
-        """All of a group stay as they are, side by side."""
+        """Leave all events of a group as they are."""
         ids = [id(one) for one in group]
         self._left.update(frozenset((one, other)) for one in ids for other in ids if one != other)
 
     def that_day(self, group: Sequence[Occurrence]) -> list[Occurrence]:
-        """What else there is on the day of a group, and isn't in its way."""
+        """Other events on the day of a group that don't conflict with it."""
         first, last = min(one.start for one in group), max(one.end for one in group)
         day = first.astimezone(self.home).date()
         near = self._busy[bisect_left(self._starts, first - _DAY) : bisect_left(self._starts, first + _DAY)]
@@ -85,7 +85,7 @@ class Agenda:
         return [*(one for one in self.background if one.start <= first < one.end), *found]
 
     def remaining(self, most: int) -> int:
-        """How many groups are still to come, if of each the first is kept; `most` where there are more."""
+        """Number of groups to come, at most `most`, assuming that the first event of each is kept."""
         ahead = copy(self)
         ahead._declined, ahead._left = set(self._declined), set(self._left)
         count = 0
@@ -95,7 +95,7 @@ class Agenda:
         return count
 
     def _around(self, first: Occurrence) -> list[Occurrence]:
-        """The event that ends first, and those that go on then: they all share the moment before it ends."""
+        """The event that ends first and those that overlap its last moment."""
         if id(first) in self._declined:
             return []
         group = [first]
@@ -113,7 +113,7 @@ class Agenda:
         return sorted(group, key=lambda one: (one.start, one.end, one.key))
 
     def _takes_time(self, one: Occurrence) -> bool:
-        """Whether the owner is busy then, as far as the file says."""
+        """Whether the file says that the owner is busy then."""
         texts = one.entry.texts
         free = texts.get("TRANSP", "").strip().upper() == "TRANSPARENT"
         free = free or texts.get("X-MICROSOFT-CDO-BUSYSTATUS", "").strip().upper() == "FREE"

@@ -1,7 +1,7 @@
-"""A person's own calendar as an environment: conflicts of a file, and the person themselves who says what is kept.
+"""A person's own calendar as an environment: conflicts from a file, and answers from the person.
 
-The one rule: whatever the policy decides is a proposal, and what the person says is the truth. So every policy of the
-benchmark works here, on the same lines; what was `feedback` there is the person's answer.
+What the policy decides is a proposal; what the person answers is the truth. So every policy of the benchmark works here
+on the same lines, and the person's answer takes the place of the feedback.
 
     environment = RealConflicts(agenda, person, known, home)
     await Engagement(environment, agent).run(Task(0, 0, "ana@lab.example"))
@@ -32,12 +32,12 @@ from .tagging import tags
 __all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
 
 MOST_CONFLICTS = 200
-"""Questions of one session: nobody answers more, and the next session goes on."""
+"""Maximum number of questions per session; the next session continues."""
 _TURNS = 4
 _REMEMBERED = 300
-"""Past decisions that a policy is shown as data."""
+"""Number of past decisions shown as data."""
 _TOLD = 5
-"""Past decisions that are told in words."""
+"""Number of past decisions shown as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Outcome:
 
     question: Question
     kept: Occurrence | None
-    """None where all were left as they are."""
+    """None if all were left as they are."""
     declined: tuple[Occurrence, ...]
     why: str
     known: bool
-    """Decided in an earlier session, and not asked about again."""
+    """Whether it was decided in an earlier session and not asked again."""
 
 
 class RealConflicts(Environment):
@@ -63,7 +63,7 @@ class RealConflicts(Environment):
         self.agenda, self.person, self.known, self.home, self.anew = agenda, person, known, home, anew
         self.outcomes: list[Outcome] = []
         self.stopped = False
-        """Whether there was more that nobody was asked about."""
+        """Whether conflicts remain that were not asked about."""
 
     def goal(self) -> str:
         return CalendarConflicts().goal()
@@ -126,7 +126,7 @@ class RealConflicts(Environment):
         }
 
     def _open(self) -> None:
-        """The next conflict that the person hasn't decided before."""
+        """Show the next conflict that the person hasn't decided before."""
         if self.stopped:
             return
         while (group := self.agenda.next()) is not None:
@@ -183,7 +183,7 @@ class RealConflicts(Environment):
         return data, "\n".join(lines)
 
     def _ask(self, proposed: str, reason: str) -> None:
-        """Ask the person, keep what they said, and let it be known."""
+        """Ask the person, save the answer, and report it."""
         assert self._question is not None
         asked = self._question
         question = Question(asked.number, asked.of, asked.candidates, asked.also, proposed, " ".join(reason.split()))

@@ -113,7 +113,7 @@ def ics(
 
 
 def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
-    """The policy as a run of the shipped spec would make it."""
+    """Assemble the policy as a run of the shipped spec does."""
     from agentfw.host import Host, HostOptions
     from agentfw.host.project import find_project
     from agentfw.runs.assembly import assemble
@@ -127,7 +127,7 @@ def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
         values["policy"] = policy
     values = apply_assignments(values, parse_assignments(assignments))
     spec, _ = resolve(parse_spec(values, "spec"), host)
-    # Nobody pays a person's own calendar out in rewards.
+    # A person's own calendar has no rewards.
     return assemble(spec.model_copy(update={"rewards": (), "trackers": (), "tools": (), "memories": ()}), host)
 
 

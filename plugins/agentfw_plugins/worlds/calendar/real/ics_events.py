@@ -1,7 +1,7 @@
-"""A VEVENT as a value: when it is, who comes, and everything that its tags are made from.
+"""Reads a VEVENT: when it is, who attends, and everything that its tags are made from.
 
-The one rule: an event that can't be understood is a problem with its line and a reason, never an error of the whole
-file, and it stays in the file as it is.
+An event that can't be read is a problem with its line and a reason, never an error of the whole file. It stays in the
+file as it is.
 
     entry = Reader(lines, zones, home, problems).entry(block)
     entry.start, entry.title
@@ -24,7 +24,7 @@ __all__ = ["Entry", "Party", "Reader", "Unreadable", "address_of", "tidy"]
 
 _LONGEST_TITLE = 120
 _DECISIVE = frozenset(("DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"))
-"""An event of which one of these is broken may be at any time."""
+"""If one of these is broken, the time of the event is unknown."""
 
 
 class Unreadable(ValueError):
@@ -33,10 +33,10 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Somebody, or a room, that an event names."""
+    """A person or a room in an event."""
 
     address: str
-    """The mail address in small letters, or whatever else identifies them."""
+    """The mail address in lower case, or another identifier."""
     name: str
     kind: str
     """INDIVIDUAL, ROOM, RESOURCE, GROUP ..."""
@@ -53,7 +53,7 @@ class Entry:
     block: Block
     uid: str
     start: date
-    """A datetime with its zone, or a date where it lasts all day."""
+    """A datetime with its zone, or a date for an all-day event."""
     length: timedelta
     title: str
     organizer: Party | None
@@ -65,9 +65,9 @@ class Entry:
     rules: tuple[Mapping[str, list[Any]], ...]
     excluded: tuple[date, ...]
     added: tuple[tuple[date, timedelta | None], ...]
-    """RDATEs: when, and how long where they say it."""
+    """RDATEs: the start, and the length if given."""
     instead_of: date | None
-    """RECURRENCE-ID: which date of a series this takes the place of."""
+    """RECURRENCE-ID: the date of a series that this replaces."""
 
     @property
     def all_day(self) -> bool:
@@ -85,12 +85,12 @@ class Reader:
         self._lines, self._zones, self._home, self._problems = lines, zones, home, problems
 
     def entry(self, block: Block) -> Entry | None:
-        """The event, or None with a problem noted."""
+        """Read an event. None if it can't be read, with a problem noted."""
         from icalendar import Event
 
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the library's guesses at zones, which aren't used
+                warnings.simplefilter("ignore")  # icalendar's guesses of zones, which aren't used
                 event = Event.from_ical(self._lines.text(block))
             broken = {str(name): str(words) for name, words in event.errors}
             for name in _DECISIVE & broken.keys():
@@ -99,13 +99,13 @@ class Reader:
         except Unreadable as error:
             self._problems.append(Problem(block.number, str(error), _title_of(block)))
             return None
-        except Exception as error:  # the library raises whatever a broken line leads it to
+        except Exception as error:  # icalendar raises many kinds of errors for broken lines
             words = f"{type(error).__name__}: {error}".splitlines()[0]
             self._problems.append(Problem(block.number, words, _title_of(block)))
             return None
         for name, words in broken.items():
             what = "a line" if name == "None" else name
-            self._problems.append(Problem(block.number, f"{what} is passed over: {words}", found.title))
+            self._problems.append(Problem(block.number, f"{what} is ignored: {words}", found.title))
         return found
 
     def _entry(self, block: Block, event: Any) -> Entry:
@@ -157,7 +157,7 @@ class Reader:
         return found if isinstance(found, datetime) else None
 
     def _times(self, event: Any, name: str) -> list[tuple[date, timedelta | None]]:
-        """The times of EXDATE and RDATE; a period has a length, too."""
+        """The times of EXDATE and RDATE, with the length of periods."""
         found: list[tuple[date, timedelta | None]] = []
         for some in _listed(event.get(name)):
             for one in getattr(some, "dts", [some]):
@@ -174,7 +174,7 @@ class Reader:
         return found
 
     def _placed(self, given: Any, value: Any) -> date | None:
-        """A time in its zone. Ours and not the library's: that one keeps zones of other files in mind."""
+        """A time in its zone. icalendar's own lookup isn't used, because it remembers zones of other files."""
         if not isinstance(value, datetime):
             return value if isinstance(value, date) else None
         name = getattr(given, "params", {}).get("TZID")
@@ -185,7 +185,7 @@ class Reader:
 
 
 def address_of(value: object) -> str:
-    """What tells a person apart: the address without `mailto:`, in small letters.
+    """A person's identifier: the address without `mailto:`, in lower case.
 
     >>> address_of("MAILTO:Ana@Lab.example")
     'ana@lab.example'
@@ -213,13 +213,13 @@ def _party(value: Any) -> Party:
 
 def _since(end: date, start: date) -> timedelta:
     if isinstance(end, datetime) and isinstance(start, datetime):
-        # Hours that pass and not what clocks show: within one zone, Python would take the hands of the clock.
+        # Elapsed time: within one zone, Python would subtract wall-clock times.
         return end.astimezone(UTC) - start.astimezone(UTC)
     return end - start
 
 
 def _first(value: Any) -> Any:
-    """A property that is there once too often counts as it is said first."""
+    """If a property is repeated, the first value counts."""
     return value[0] if isinstance(value, list) and value else value
 
 
@@ -232,7 +232,7 @@ def _title_of(block: Block) -> str:
 
 
 def tidy(text: str) -> str:
-    """One line that can stand in another: no control characters, none of the marks that a line of tags is made with."""
+    """Text for use within a line: no control characters and no separators of tags."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text).replace(" | ", " / ")
     words = " ".join(plain.split())
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"

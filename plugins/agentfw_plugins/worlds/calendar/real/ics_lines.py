@@ -1,7 +1,7 @@
 """An .ics file as lines and blocks, so that it can be marked without rewriting it.
 
-The one rule: every byte of the file is kept. Reading joins folded lines for whoever wants to know what they say;
-writing puts the physical lines back as they were, with others in place of the few that were changed.
+Every byte of the file is kept. Reading joins folded lines; writing puts the physical lines back unchanged, except for
+the few that were replaced.
 
     lines = FileLines(Path("my.ics").read_bytes())
     for block in lines.blocks("VEVENT"):
@@ -20,15 +20,15 @@ __all__ = ["Block", "FileLines", "Line", "Problem", "decoded"]
 
 _NAME = re.compile(rb"[A-Za-z0-9-]+")
 _DEEPEST = 16
-"""Blocks within blocks; RFC 5545 needs three."""
+"""Maximum nesting depth; RFC 5545 needs three."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in the file that can't be used, and why. It stays in the file as it is."""
+    """A part of the file that can't be used, and why. It stays in the file as it is."""
 
     line: int
-    """From 1, as editors count."""
+    """Line number, from 1."""
     why: str
     what: str = ""
 
@@ -43,7 +43,7 @@ class Line:
     after: int
     """The physical line after its last."""
     content: bytes
-    """Joined, without the line's end."""
+    """The joined text without line ends."""
 
     @property
     def text(self) -> str:
@@ -52,12 +52,12 @@ class Line:
 
 @dataclass(slots=True)
 class Block:
-    """What stands between BEGIN and END."""
+    """The lines between BEGIN and END."""
 
     kind: str
     begin: Line
     own: list[Line] = field(default_factory=list)
-    """Its content lines without those of the blocks in it."""
+    """Its content lines, without those of inner blocks."""
     inner: list[Block] = field(default_factory=list)
     end: Line | None = None
 
@@ -69,7 +69,7 @@ class Block:
         return [line for line in self.own if line.name == name]
 
     def first_text(self, name: str) -> str:
-        """The value of the first property of this name; empty without one."""
+        """The value of the first property of this name, or an empty string."""
         for line in self.own:
             if line.name == name:
                 return line.text.partition(":")[2].strip()
@@ -80,18 +80,18 @@ class FileLines:
     """The whole file."""
 
     def __init__(self, data: bytes) -> None:
-        # Old Macs end lines with CR alone; in any other file a lone CR is part of a value.
+        # Old Macs end lines with CR alone; in other files a lone CR is part of a value.
         self.ending = b"\r\n" if b"\r\n" in data else b"\n" if b"\n" in data else b"\r" if b"\r" in data else b"\r\n"
         separator = b"\r" if self.ending == b"\r" else b"\n"
         self.physical = data.split(separator)
         self._separator = separator
         self.problems: list[Problem] = []
         self.top: list[Block] = []
-        """The blocks that are in no other."""
+        """The outermost blocks."""
         self._build(self._logical())
 
     def blocks(self, kind: str) -> list[Block]:
-        """All whole blocks of a kind, in the order of the file, wherever they stand."""
+        """All complete blocks of a kind at any depth, in the order of the file."""
         found: list[Block] = []
         waiting = list(reversed(self.top))
         while waiting:
@@ -103,13 +103,13 @@ class FileLines:
         return found
 
     def text(self, block: Block) -> str:
-        """A block as text with joined lines, those of the blocks in it included."""
+        """A block as text with joined lines, including inner blocks."""
         parts = [block.begin.text, *(line.text for line in block.own)]
         parts += [self.text(inner).removesuffix("\r\n") for inner in block.inner if inner.end is not None]
         return "\r\n".join([*parts, f"END:{block.kind}", ""])
 
     def with_changes(self, replaced: Mapping[int, Sequence[bytes]], removed: frozenset[int]) -> bytes:
-        """The file with physical lines put before those at some places, and some left out."""
+        """The file with some physical lines inserted and some removed."""
         tail = self.ending.removesuffix(self._separator)
         out: list[bytes] = []
         for place, line in enumerate(self.physical):
@@ -140,7 +140,7 @@ class FileLines:
         return found
 
     def _build(self, logical: Sequence[Line]) -> None:
-        """Put the lines into their blocks."""
+        """Build the blocks from the lines."""
         open_blocks: list[Block] = []
         for line in logical:
             if line.name == "BEGIN":
@@ -172,7 +172,7 @@ def _kind(line: Line) -> str:
 
 
 def decoded(content: bytes) -> str:
-    """UTF-8 as RFC 5545 asks for, or what old Windows programs wrote."""
+    """Decode as UTF-8, as RFC 5545 requires, or else as Windows-1252."""
     try:
         return content.decode()
     except UnicodeDecodeError:

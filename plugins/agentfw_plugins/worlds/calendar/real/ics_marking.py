@@ -1,7 +1,7 @@
-"""The new file: the old one, byte for byte, with marks on what was declined.
+"""Writes the new file: the old one, byte for byte, with marks on what was declined.
 
-The one rule: nothing is taken out. An event that stands alone, or is a changed date of a series, is marked where it is;
-one date of a series gets an event of its own beside the series (RECURRENCE-ID), which says that this date is declined.
+Nothing is removed. A single event, or a changed date of a series, is marked in place. One date of a series gets an
+event of its own (RECURRENCE-ID) that declines this date.
 
     marked(lines, {occurrence: "Call with Acme"}, owner)
 
@@ -29,7 +29,7 @@ _OF_THE_SERIES = frozenset(("RRULE", "RDATE", "EXDATE", "EXRULE", "DTSTART", "DT
 
 
 def marked(lines: FileLines, declined: Mapping[Occurrence, str], owner: str) -> bytes:
-    """The file with marks on these dates; each with what was kept in its place."""
+    """The file with these dates marked, each with the title of what was kept."""
     added: dict[int, list[bytes]] = {}
     removed: set[int] = set()
     for one, kept in declined.items():
@@ -42,14 +42,14 @@ def marked(lines: FileLines, declined: Mapping[Occurrence, str], owner: str) -> 
             if line.name == "TRANSP" or (line.name == "ATTENDEE" and _is(line, owner)):
                 removed.update(range(line.first, line.after))
         attending = [_refusing(line) for line in block.lines_of("ATTENDEE") if _is(line, owner)]
-        # Before the first block inside of it: RFC 5545 has properties first.
+        # Before the first inner block, as RFC 5545 requires properties first.
         place = block.inner[0].begin.first if block.inner else block.end.first
         added.setdefault(place, []).extend([*_folded(attending), *_folded(_marks(kept))])
     return lines.with_changes(added, frozenset(removed))
 
 
 def _date_of_a_series(one: Occurrence, kept: str, owner: str) -> Sequence[bytes]:
-    """An event for this date alone. Its alarms stay with the series: nobody needs one for what they declined."""
+    """An event for this date alone, without alarms: nobody needs one for a declined date."""
     block = one.entry.block
     start = block.lines_of("DTSTART")[0].content
     head, value = _split(start)
@@ -94,7 +94,7 @@ def _refusing(line: Line) -> bytes:
 
 
 def _split(content: bytes) -> tuple[bytes, bytes]:
-    """A line before and after its colon; a colon in quotes belongs to a parameter."""
+    """Split a line at its colon; a quoted colon belongs to a parameter."""
     quoted = False
     for place, letter in enumerate(content):
         if letter == ord('"'):
@@ -105,7 +105,7 @@ def _split(content: bytes) -> tuple[bytes, bytes]:
 
 
 def _said(day: date, zone: object, in_utc: bool) -> bytes:
-    """A time as the series writes its own."""
-    assert isinstance(day, datetime)  # what lasts all day is in no conflict
+    """A time in the format of the series."""
+    assert isinstance(day, datetime)  # an all-day event is in no conflict
     local = day.astimezone(UTC if in_utc else zone)  # type: ignore[arg-type]
     return f"{local:%Y%m%dT%H%M%S}{'Z' if in_utc else ''}".encode()

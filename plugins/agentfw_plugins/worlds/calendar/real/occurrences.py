@@ -1,7 +1,7 @@
-"""The dates of events within a span of days: series unfolded, exceptions taken out, changed dates put in.
+"""The dates of events within a span of days, with series expanded and exceptions applied.
 
-The one rule: an exception is never lost. A date that was taken out or moved doesn't come up where the series had it, in
-whatever zone or form that was written; a series that can't be followed is refused as a whole, with a reason.
+An exception is never lost: a date that was removed or moved doesn't appear where the series had it, whatever zone or
+form it was written in. A series that can't be followed is refused as a whole, with a reason.
 
     occurrences(entries, since, until, home, problems)
 """
@@ -20,7 +20,7 @@ from .recurrence_rules import Budget, RuleRefused, rule_times
 __all__ = ["Occurrence", "occurrences"]
 
 _MOST_DATES = 1000
-"""Dates of one series in the span."""
+"""Maximum number of dates of one series in the span."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,15 +29,15 @@ class Occurrence:
 
     entry: Entry
     start: datetime
-    """In UTC, so that two can be compared; an all-day event begins at midnight of the person's zone."""
+    """In UTC. An all-day event begins at midnight in the person's zone."""
     end: datetime
     date_of: date
-    """The start as the event has it: what a RECURRENCE-ID says."""
+    """The start as the event writes it, for a RECURRENCE-ID."""
     of_series: Entry | None
-    """The event with the rule, where this is one date of a series."""
+    """The event with the rule, if this is one date of a series."""
 
     key: str
-    """What this date is known by in other files, too: the event's id, and which date where there are several."""
+    """Identifies this date across files: the event's id, and the date if there are several."""
 
 
 def occurrences(
@@ -73,8 +73,8 @@ def occurrences(
                     found.append(Occurrence(entry, start, end, day, parent, _key(entry, day, parent)))
         except (Unreadable, RuleRefused) as error:
             problems.append(Problem(entry.block.number, str(error), entry.title))
-        except (OverflowError, ValueError, TypeError) as error:  # beyond the years 1 to 9999, or a rule that is none
-            problems.append(Problem(entry.block.number, f"its dates can't be told: {error}", entry.title))
+        except (OverflowError, ValueError, TypeError) as error:  # beyond the years 1 to 9999, or an invalid rule
+            problems.append(Problem(entry.block.number, f"its dates can't be computed: {error}", entry.title))
     found.sort(key=lambda one: (one.start, one.end, one.key))
     return found
 
@@ -94,7 +94,7 @@ def _dates(
     first = since.astimezone(zone).replace(tzinfo=None) - entry.length - timedelta(days=1)
     last = until.astimezone(zone).replace(tzinfo=None) + timedelta(days=1)
     excluded = {_instant(day, home) for day in entry.excluded if isinstance(day, datetime)}
-    # An exception that is a date takes that day out, whatever the time.
+    # An exception that is a date removes that day at any time.
     excluded_days = {day for day in entry.excluded if not isinstance(day, datetime)}
 
     def as_given(moment: datetime) -> date:
@@ -102,7 +102,7 @@ def _dates(
 
     lengths: dict[date, timedelta] = {}
     if first <= local < last:
-        lengths[entry.start] = entry.length  # RFC 5545: the start counts, whether or not the rule meets it
+        lengths[entry.start] = entry.length  # RFC 5545: the start counts, whether or not the rule matches it
     for rule in entry.rules:
         for moment in _unfolded(rule, local, first, last, zone, budget):
             lengths[as_given(moment)] = entry.length
@@ -132,7 +132,7 @@ def _until(value: Any, zone: tzinfo) -> datetime:
         return value.replace(tzinfo=None) if value.tzinfo is None else value.astimezone(zone).replace(tzinfo=None)
     if isinstance(value, date):
         return datetime.combine(value, time.max).replace(microsecond=0)
-    raise Unreadable("repeats until something that is no date")
+    raise Unreadable("has an UNTIL that is no date")
 
 
 def _local(day: date) -> datetime:

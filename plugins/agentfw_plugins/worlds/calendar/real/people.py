@@ -1,7 +1,7 @@
-"""Whose calendar it is, and what everybody else in it is to that person.
+"""Whose calendar it is, and the relation of everybody else in it to that person.
 
-The one rule: it goes by what an .ics can say. That somebody is a colleague shows in their address; that they are the
-boss, a client or somebody's own report doesn't, and is asked for in a file rather than guessed:
+It uses what an .ics file can say. An address shows that somebody is a colleague; it doesn't show that somebody is the
+boss, a client or a report. These come from a file instead of a guess:
 
     # people.toml
     "maria@lab.example" = "superior"
@@ -36,23 +36,23 @@ _PRIVATE = re.compile(
     r"(?:gmail|googlemail|outlook|hotmail|live|icloud|me|yahoo|aol|mail|protonmail)\.com|proton\.me|gmx\.(?:de|net)|web\.de"
 )
 _FEWEST = 2
-"""Events that somebody must be in to be taken for the owner."""
+"""Minimum number of events that the owner must be in."""
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The owner, and the relations that are known."""
+    """The owner and the known relations."""
 
     owner: str
-    """Their address; empty where nothing tells it."""
+    """The owner's address; empty if unknown."""
     said: Mapping[str, str]
-    """Relations by address or by domain, from the person's own file."""
+    """Relations by address or domain, from the person's file."""
 
     def is_owner(self, party: Party) -> bool:
         return bool(self.owner) and party.address == self.owner
 
     def relation(self, party: Party) -> str:
-        """What somebody is to the owner."""
+        """The relation of somebody to the owner."""
         domain = party.address.rpartition("@")[2]
         told = self.said.get(party.address) or self.said.get(domain)
         if told is not None:
@@ -62,7 +62,7 @@ class People:
 
 
 def owner_of(lines: FileLines, given: str) -> str:
-    """The owner's address: as given, as the calendar is called (Google does that), or who is in most of its events."""
+    """The owner's address: as given, else the calendar's name (as Google sets it), else whoever is in most events."""
     if given:
         return address_of(given)
     for block in lines.top:
@@ -78,7 +78,7 @@ def owner_of(lines: FileLines, given: str) -> str:
         shared += bool(addresses)
         counted.update(addresses)
     (first, count), (_, second) = [*counted.most_common(2), ("", 0), ("", 0)][:2]
-    # Two that are always together can't be told apart; better nobody than the wrong one.
+    # Two people who are always together can't be distinguished, so neither is chosen.
     return first if count >= _FEWEST and count * 2 > shared and count > second else ""
 
 
@@ -89,14 +89,14 @@ def read_people(path: Path | None) -> dict[str, str]:
     try:
         given = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {path}: {error}", fix="give a TOML file in UTF-8") from None
+        raise UsageError(f"can't read {path}: {error}", fix="pass a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
-            f"{path} is no TOML: {error}", fix='write lines such as "acme.example" = "client"'
+            f"{path} isn't valid TOML: {error}", fix='write lines such as "acme.example" = "client"'
         ) from None
     for address, relation in given.items():
         if relation not in RELATIONS:
             raise SettingsError(
-                f'{path}: {address} = "{relation}" is no relation', fix=f"one of {', '.join(RELATIONS)}"
+                f'{path}: {address} = "{relation}" is no relation', fix=f"use one of {', '.join(RELATIONS)}"
             )
     return {address_of(address): relation for address, relation in given.items()}

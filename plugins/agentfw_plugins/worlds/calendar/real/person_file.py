@@ -1,7 +1,6 @@
-"""What is known of a person, on disk: what they decided, and the strategies that follow from it.
+"""What is kept of a person on disk: their decisions, and the strategies learned from them.
 
-The one rule: an answer is on disk before anything is made of it. Whoever is cut off in the middle finds everything
-again and is asked nothing twice.
+An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice.
 
     with PersonFile(Path("calendar.db"), "ana@lab.example") as known:
         known.decisions, known.hub.list()
@@ -36,16 +35,16 @@ __all__ = ["PersonFile", "PersonHub", "data_file"]
 
 _COUNTED = re.compile(r".+ [+-]\d+\.\d")
 _PLACES = 6
-"""Strategies that are counted from the decisions; the other places of the hub are for what a model writes."""
+"""Number of strategies derived from decisions; the rest of the hub is for a model."""
 _LEAST = 0.2
-"""What weighs less says nothing yet."""
+"""Minimum weight of a strategy."""
 _MOST = 500
-"""Decisions that are learned from: the latest. Who somebody was years ago may differ, and each costs time."""
+"""Number of latest decisions to learn from; people change, and each costs time."""
 _NAMED = 2
 
 
 def data_file() -> Path:
-    """Where it is kept unless said otherwise: the data folder of this system's user."""
+    """The default file, in the data directory of this system's user."""
     if sys.platform.startswith(("win", "darwin")):
         return Path(click.get_app_dir("agentfw")) / "calendar.db"
     given = os.environ.get("XDG_DATA_HOME", "")
@@ -54,7 +53,7 @@ def data_file() -> Path:
 
 
 class PersonHub(StrategyHubMemory):
-    """The StrategyHub as memory and tool, for one person: no session begins it anew."""
+    """The StrategyHub as a memory and a tool for one person. It lasts across sessions."""
 
     def __init__(self, path: Path, person: str) -> None:
         super().__init__(StrategyHubSettings(path=str(path), show=True))
@@ -67,7 +66,7 @@ class PersonHub(StrategyHubMemory):
         return self._hubs.hub(self.person)
 
     def shut(self) -> None:
-        """`close` for whoever waits for nothing."""
+        """`close` for callers that can't await."""
         self._hubs.close()
         self._opened = None
 
@@ -84,15 +83,17 @@ class PersonFile:
             self.hub = self.memory.hub(Task(0, 0))
             self._strategies = self.hub.list()
         except (ValueError, sqlite3.Error, OSError) as error:
-            raise UsageError(f"can't keep what is learned in {path}: {error}", fix="give another --hub FILE") from None
+            raise UsageError(
+                f"can't keep what is learned in {path}: {error}", fix="choose another --hub FILE"
+            ) from None
         self.decisions = [record for record in read_journal(journal) if record.get("person") == person]
-        """From the first to the last."""
+        """In order of time."""
         self._journal = Journal.open(journal)
         self._learner = ChoiceLearner(Prior.flat())
         self._learner.observe_all([_choice(decision) for decision in self.decisions[-_MOST:]])
 
     def decided(self, keys: Iterable[str]) -> str | None:
-        """Which of these events was kept when they last met, by its key; None where they haven't met."""
+        """Key of the event that was kept when these last conflicted; None if they never did."""
         wanted = sorted(keys)
         for decision in reversed(self.decisions):
             if decision["keys"] == wanted:
@@ -100,7 +101,7 @@ class PersonFile:
         return None
 
     def note(self, decision: Mapping[str, Any]) -> str:
-        """Keep a decision and learn from it; in words, what that changed most."""
+        """Save a decision and learn from it. Returns what changed most, in words."""
         self.decisions.append(self._journal.append({"person": self.person, **decision}))
         before = self._learner.weights.copy()
         self._learner.observe(*_choice(self.decisions[-1]))
@@ -124,12 +125,12 @@ class PersonFile:
         self.close()
 
     def _count(self) -> None:
-        """Put what the decisions say into the hub, unless a model keeps it: then it is the model's."""
+        """Write the strategies from the decisions into the hub, unless a model maintains it."""
         listed = self.hub.list()
         if listed != self._strategies:
             return
         weights = dict(zip(FEATURES, self._learner.weights, strict=True))
-        # That it is part of a series says it; whether weekly or monthly is a detail for which there is no place.
+        # Only that it is part of a series; weekly or monthly is a detail.
         names = [
             name
             for name in FEATURES
@@ -144,7 +145,7 @@ class PersonFile:
             return
         except sqlite3.Error as error:
             raise StorageError(
-                f"can't write to {self.path}: {error}", fix="make room; what you answered is kept"
+                f"can't write to {self.path}: {error}", fix="free some space; your answers are kept"
             ) from None
 
 

@@ -1,7 +1,7 @@
-"""One session: a file read, its conflicts proposed and answered, and the new file written.
+"""One session: reads a file, proposes and asks about its conflicts, and writes the new file.
 
-The one rule: everything that can be wrong with what was given is told before the first question, and the new file is
-written whole or not at all.
+All errors in what was given are reported before the first question, and the new file is written as a whole or not at
+all.
 
     session = Session.open(Wishes(path), out)
     asyncio.run(session.play(policy, person, known))
@@ -39,29 +39,29 @@ from .zones import Zones, home_of
 __all__ = ["Session", "Wishes", "output_path"]
 
 _LARGEST = 100_000_000
-"""Bytes; the largest calendars of people have a tenth of it."""
+"""Maximum size in bytes; people's largest calendars have a tenth of it."""
 _MOST_EVENTS = 20_000
-"""Events in reach of the span, which are read in full."""
+"""Maximum number of events near the span that are read in full."""
 _DATE = re.compile(rb":(\d{4})(\d{2})(\d{2})")
 _MARGIN = timedelta(days=31)
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the person wants looked at."""
+    """What the person wants to look at."""
 
     file: Path
     days: int = 28
     since: date | None = None
-    """From which day; today where it isn't said."""
+    """First day. Default: today."""
     owner: str = ""
     zone: str = ""
     relations: Mapping[str, str] = field(default_factory=dict)
-    """What people are to the person, by address or domain."""
+    """Relations of people to the person, by address or domain."""
 
 
 class Session:
-    """What was read of a file, and what was decided about it."""
+    """A calendar file and the decisions about it."""
 
     def __init__(
         self,
@@ -85,15 +85,15 @@ class Session:
 
     @classmethod
     def open(cls, wishes: Wishes) -> Session:
-        """Read the file. One that is no calendar is an error; an event that can't be read is a problem."""
+        """Read the file. A file that is no calendar is an error; an event that can't be read is a problem."""
         if find_spec("icalendar") is None:
             raise MissingExtraError("reading .ics files", "calendar", module="icalendar")
         lines = FileLines(_read(wishes.file))
         blocks = lines.blocks("VEVENT")
         if not blocks and not any(block.kind == "VCALENDAR" for block in lines.top):
             raise UsageError(
-                f"{wishes.file} is no iCalendar file: nothing in it begins with BEGIN:VCALENDAR",
-                fix="export the calendar as .ics, and give that file",
+                f"{wishes.file} is no iCalendar file: it has no BEGIN:VCALENDAR",
+                fix="export the calendar as .ics and pass that file",
             )
         problems = list(lines.problems)
         home, zone = home_of(lines, wishes.zone)
@@ -104,13 +104,13 @@ class Session:
             near = (since - _MARGIN, until + _MARGIN)
         except OverflowError:
             raise UsageError(
-                f"{wishes.days} days from {first} on: there the calendar ends", fix="give another --from"
+                f"{wishes.days} days from {first} go beyond the year 9999", fix="choose another --from"
             ) from None
         read = [block for block in blocks if _may_touch(block, near)]
         if len(read) > _MOST_EVENTS:
             raise UsageError(
                 f"{len(read):,} events of {wishes.file} may be in these days; at most {_MOST_EVENTS:,} are read",
-                fix="give fewer --days, or a smaller file",
+                fix="pass fewer --days, or a smaller file",
             )
         reader = Reader(lines, Zones(lines, problems), home, problems)
         entries = [entry for block in read if (entry := reader.entry(block)) is not None]
@@ -121,7 +121,7 @@ class Session:
 
     @property
     def person(self) -> str:
-        """What the person's hub is called."""
+        """Name of the person's hub."""
         return self.people.owner or "me"
 
     async def play(
@@ -134,7 +134,7 @@ class Session:
         window: int | None = None,
         anew: bool = False,
     ) -> Episode:
-        """Go through the conflicts; each answer is on disk when the next is asked about."""
+        """Play all conflicts. Each answer is on disk before the next question."""
         environment = RealConflicts(self.agenda, person, known, self.home, anew=anew)
         self.outcomes = environment.outcomes
         agent = PolicyAgent(policy, memories=[known.memory], sampling=sampling, window=window)
@@ -145,7 +145,7 @@ class Session:
             await policy.close()
 
     def result(self) -> bytes:
-        """The new file."""
+        """Write the new file."""
         kept: dict[Occurrence, str] = {}
         for outcome in self.outcomes:
             for one in outcome.declined:
@@ -157,7 +157,7 @@ class Session:
         write_whole(path, self.result())
 
     def record(self) -> dict[str, Any]:
-        """Everything that was found and decided, as plain values."""
+        """Everything found and decided, as plain values."""
         return {
             "file": str(self.wishes.file),
             "person": self.person,
@@ -173,14 +173,14 @@ class Session:
 
 
 def output_path(file: Path, given: Path | None) -> Path:
-    """Where the new file goes: as given, or beside the old one under a name that is free."""
+    """Path of the new file: as given, or a free name beside the old one."""
     if given is None:
         numbered = (f"{file.stem}.decided{f'-{number}' if number > 1 else ''}.ics" for number in range(1, 10_000))
         return next(path for name in numbered if not (path := file.with_name(name)).exists())
     if given.exists() and given.samefile(file):
-        raise UsageError(f"{given} is the file that is read, and that is never changed", fix="give another --output")
+        raise UsageError(f"{given} is the calendar itself, which is never changed", fix="choose another --output")
     if not given.parent.is_dir():
-        raise UsageError(f"there is no folder {given.parent}", fix="make it, or give another --output")
+        raise UsageError(f"there is no directory {given.parent}", fix="create it, or choose another --output")
     return given
 
 
@@ -188,14 +188,16 @@ def _read(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > _LARGEST:
-            raise UsageError(f"{path} has {size:,} bytes; at most {_LARGEST:,} are read", fix="export less of it")
+            raise UsageError(
+                f"{path} has {size:,} bytes; at most {_LARGEST:,} are read", fix="export a smaller part of it"
+            )
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}", fix="give the path of an .ics file") from None
+        raise UsageError(f"can't read {path}: {error.strerror}", fix="pass the path of an .ics file") from None
 
 
 def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:
-    """Whether an event has to be read: every series, and what begins near the span. Most of a calendar is long past."""
+    """Whether an event must be read: all series, and events near the span. Most of a calendar is long past."""
     names = {line.name for line in block.own}
     if names & {"RRULE", "RDATE", "RECURRENCE-ID"}:
         return True
@@ -204,11 +206,11 @@ def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:
         year, month, day = map(int, match.groups()) if match else (0, 0, 0)
         return near[0] <= datetime(year, month, day, tzinfo=UTC) <= near[1]
     except ValueError:
-        return True  # it is for the reader to say what is wrong with it
+        return True  # the reader reports what is wrong with it
 
 
 def _revision(entry: Any) -> tuple[int, int]:
-    """An event that is there twice counts as it is said with the higher SEQUENCE, and then as it is said last."""
+    """If an event is repeated, the highest SEQUENCE counts, and then the last one."""
     text = entry.texts.get("SEQUENCE", "")
     return (int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0, entry.block.number)
 

@@ -1,7 +1,7 @@
-"""The tags of a real event: the same twelve that the lines of the benchmark have, by plain rules.
+"""The tags of a real event: the same twelve as in the benchmark, by plain rules.
 
-The one rule: every tag follows from what stands in the file, by the rules of docs/real-calendars.md, and from nothing
-else; what isn't said has the neutral value.
+Every tag follows from the file alone, by the rules of docs/reference/ics-calendars.md. What isn't said has the
+neutral value.
 
     tags(occurrence, people, home)
 """
@@ -21,7 +21,7 @@ __all__ = ["TOPICS", "tags"]
 
 
 def _words(*words: str) -> re.Pattern[str]:
-    """One of these words, as a whole; `*` stands for any ending."""
+    """Matches one of these whole words; `*` stands for any ending."""
     escaped = [re.escape(word.removesuffix("*")) + (r"\w*" if word.endswith("*") else "") for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(escaped)})(?!\w)", re.I)
 
@@ -100,7 +100,7 @@ TOPICS: Mapping[str, re.Pattern[str]] = {
         "inventory",
     ),
 }
-"""Words by topic, looked for in this order; what none of them is said of is delivery, the work itself."""
+"""Words by topic, in order of precedence. Without a match the topic is delivery, the work itself."""
 
 _CATEGORIES = {"delivery", "steering", "people", "learning", "outreach", "admin", "social", "personal"}
 _HIGH = _words(
@@ -132,7 +132,7 @@ _FIXED = _words(
 )
 _SOON = timedelta(days=7)
 _LEAST, _MOST = 15, 240
-"""The minutes that the benchmark's lines have; what is shorter or longer is said as these."""
+"""Shortest and longest duration in the benchmark; others are clipped."""
 
 
 def tags(one: Occurrence, people: People, home: tzinfo) -> dict[str, str]:
@@ -160,7 +160,7 @@ def tags(one: Occurrence, people: People, home: tzinfo) -> dict[str, str]:
 
 
 def _parties(entry: Entry) -> list[Party]:
-    """The people of an event who haven't said no; rooms are no people."""
+    """The people of an event who haven't declined, without rooms."""
     coming = [
         party for party in entry.attendees if party.kind not in ("ROOM", "RESOURCE") and party.status != "DECLINED"
     ]
@@ -210,7 +210,7 @@ def _series(master: Entry | None) -> str:
 
 
 def _notice(one: Occurrence, home: tzinfo) -> str:
-    """When it was called; a series has long been there."""
+    """How long ago it was announced; a series counts as long-standing."""
     created = one.entry.created
     if created is None or one.of_series is not None or created > one.start:
         return "planned"

@@ -1,7 +1,7 @@
-"""The session on a terminal: what is in whose way, what is proposed and why, and the person's answer.
+"""The session on a terminal: shows a conflict, the proposal and its reason, and reads the person's answer.
 
-The one rule: everything a person needs for an answer stands above the line where they give it, and nothing else does.
-It goes to stderr; what came of the session is data, and goes to stdout.
+Everything needed for an answer stands above the line where it is given, and nothing else. It goes to stderr; the result
+of the session is data and goes to stdout.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Terminal:
             self.console.print("  nothing is proposed", style="yellow")
 
     def _read(self, prompt: str) -> str | None:
-        """A line, or None at its end. Ctrl-C ends the waiting at once, which asyncio would only note down."""
+        """Read a line, or None at end of file. Ctrl-C interrupts at once, which asyncio would delay."""
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return self.console.input(prompt)
@@ -100,7 +100,7 @@ class Terminal:
 
 
 def span(one: Occurrence, home: tzinfo) -> str:
-    """From when to when, in the person's zone."""
+    """Start and end in the person's zone."""
     start, end = one.start.astimezone(home), one.end.astimezone(home)
     days = f" +{(end.date() - start.date()).days}" if end.date() != start.date() else ""
     return f"{start:%H:%M} - {end:%H:%M}{days}"
@@ -117,7 +117,7 @@ def _day(moment: datetime) -> str:
 
 
 def _known(tags: dict[str, str]) -> str:
-    """What speaks for or against an event, in a few words; what is as always is left out."""
+    """The notable attributes of an event in a few words."""
     words = []
     if tags["by"] != "self":
         words.append(in_words(f"by={tags['by']}"))

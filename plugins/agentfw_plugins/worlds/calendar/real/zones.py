@@ -1,7 +1,7 @@
-"""Time zones of a calendar file: names of the IANA database, names that Windows gives, and zones that the file defines.
+"""Time zones of a calendar file: IANA names, Windows names, and zones that the file defines.
 
-The one rule: a time zone is found or it is said that it wasn't; nobody's nine o'clock is moved by a guess. A name that
-is known to the IANA database wins over the definition in the file, which is often old.
+A time zone is found, or its absence is reported; times are never moved by a guess. A name known to the IANA database
+takes precedence over the definition in the file, which is often outdated.
 
     zones = Zones(lines, home=ZoneInfo("Europe/Berlin"))
     zones.find("W. Europe Standard Time")
@@ -35,12 +35,12 @@ class Zones:
         self._found: dict[str, tzinfo | None] = {}
 
     def find(self, name: str) -> tzinfo | None:
-        """The zone of this name; None where neither the IANA database, nor Windows, nor the file knows it."""
+        """The zone of this name, or None if it is neither an IANA nor a Windows name nor defined in the file."""
         if name not in self._found:
             self._found[name] = named_zone(name) or self._defined(name)
             if self._found[name] is None:
                 self._problems.append(
-                    Problem(0, "times in it are taken as local times", f'the time zone "{name}" is unknown')
+                    Problem(0, "its times are read as local times", f'the time zone "{name}" is unknown')
                 )
         return self._found[name]
 
@@ -53,22 +53,22 @@ class Zones:
         try:
             component: Any = Timezone.from_ical(self._lines.text(block))
             zone: tzinfo = component.to_tz(lookup_tzid=False)
-            zone.utcoffset(datetime(2026, 1, 1))  # a broken one fails here, and not in the middle of a question
-        except Exception as error:  # the library raises whatever a broken definition leads it to
+            zone.utcoffset(datetime(2026, 1, 1))  # a broken definition fails here and not during a question
+        except Exception as error:  # icalendar raises many kinds of errors for broken definitions
             self._problems.append(Problem(block.number, f"{type(error).__name__}: {error}", f"time zone {name}"))
             return None
         return zone
 
 
 def named_zone(name: str) -> tzinfo | None:
-    """A zone by its IANA or Windows name; also with a prefix as some programs write it (/citadel.org/.../Europe/Rome).
+    """A zone by its IANA or Windows name, also with a program's prefix (/citadel.org/.../Europe/Rome).
 
     >>> str(named_zone("W. Europe Standard Time")), named_zone("Middle Earth")
     ('Europe/Berlin', None)
     """
     from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
 
-    # /vendor.example/any/thing/Europe/Rome: whatever of the end is a name.
+    # /vendor.example/any/thing/Europe/Rome: the longest suffix that is a name.
     parts = name.split("/") if name.startswith("/") else []
     shorter = ["/".join(parts[place:]) for place in range(1, len(parts))]
     for candidate in (name, WINDOWS_TO_OLSON.get(name, ""), *shorter):
@@ -76,17 +76,17 @@ def named_zone(name: str) -> tzinfo | None:
             continue
         try:
             return ZoneInfo(candidate)
-        except (KeyError, OSError, ValueError):  # not there, a folder of the database, or no name at all
+        except (KeyError, OSError, ValueError):  # missing, a directory of the database, or no valid name
             continue
     return None
 
 
 def home_of(lines: FileLines, given: str) -> tuple[tzinfo, str]:
-    """The person's zone and its name: as given, as the calendar says, the one most of it is in, or this machine's."""
+    """The person's zone and its name: as given, else the calendar's, else its most frequent, else this machine's."""
     if given:
         zone = named_zone(given)
         if zone is None:
-            raise UnknownNameError("time zone", given, (), fix="give an IANA name such as Europe/Berlin")
+            raise UnknownNameError("time zone", given, (), fix="pass an IANA name such as Europe/Berlin")
         return zone, given
     used = Counter(match[1].decode("utf-8", "replace") for line in lines.physical for match in _TZID.finditer(line))
     said = [block.first_text("X-WR-TIMEZONE") for block in lines.top]
@@ -98,7 +98,7 @@ def home_of(lines: FileLines, given: str) -> tuple[tzinfo, str]:
 
 
 def _machine() -> tuple[tzinfo, str]:
-    """This machine's zone: by TZ, by what /etc/localtime points to, or else its offset of now."""
+    """This machine's zone: from TZ, else from /etc/localtime, else its current offset."""
     name = os.environ.get("TZ", "").lstrip(":")
     if not name:
         _, _, name = str(Path("/etc/localtime").resolve()).rpartition("zoneinfo/")
