@@ -143,7 +143,7 @@ def parse_schedule(text: str | float) -> Schedule:
 def mix(scores: Sequence[Score], weights: Mapping[str, Schedule], progress: Progress) -> float:
     """Combine the scores of one episode, round or turn into one reward: the weighted sum of the components.
 
-    Scores that are NaN are ignored.
+    Scores must be finite: NaN makes the sum NaN. A run checks every score before it mixes them.
     """
     return math.fsum(weights[score.component](progress) * score.value for score in scores if score.component in weights)
 

@@ -218,7 +218,7 @@ def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, l
     ("fault", "words"),
     [
         ("nan", "gave nan for episode 0000"),
-        ("stranger", 'scored an episode "99999-9"'),
+        ("stranger", 'scored the unknown episode "99999-9"'),
         ("raise", "failed: LookupError: no words"),
         ("none", "failed: TypeError"),
     ],

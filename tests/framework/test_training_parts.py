@@ -28,7 +28,7 @@ def curriculum(count: int, size: int, seed: int = 7) -> Curriculum:
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 20))
 def test_an_update_learns_from_different_tasks_and_a_pass_takes_each_once(count: int, size: int, updates: int) -> None:
     if size > count:
-        with pytest.raises(UsageError, match=f"learn from {size} tasks, and the split has {count}"):
+        with pytest.raises(UsageError, match=f"needs {size} tasks, but the split has {count}"):
             curriculum(count, size)
         return
     plan = curriculum(count, size)

@@ -20,7 +20,7 @@ from .token_tree import TurnTokens
 __all__ = ["Lesson", "Lessons", "read", "split"]
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
-"""The tokens of a turn; None where there are none."""
+"""Returns the tokens of a turn, or None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""What learners of a model in this process have in common: opening, updating, and going on after a break.
+"""The base class of learners with a model in this process: opening, updating and resuming.
 
-The one rule: an update is all or nothing. It either leaves a whole folder, from which this or another process goes on
-to the last bit, or an error and nothing else; then the next update begins from the last whole one.
+An update is all or nothing. It either writes a complete folder, from which this or another process continues with
+identical bits, or raises an error. The next update then starts from the last complete one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["ModelLearner"]
 
 
 class ModelLearner(Learner):
-    """A learner that says which tokens of a turn it learns from."""
+    """A learner that selects which tokens of a turn it learns from."""
 
     def __init__(self, settings: TrainableSettings, *, learning_rate: float, rounds: int) -> None:
         self.settings = settings
@@ -49,7 +49,7 @@ class ModelLearner(Learner):
         self._base = ""
 
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
-        """What is learned of a turn; None where there is nothing to learn."""
+        """The tokens to learn from a turn. None if there are none."""
         raise NotImplementedError
 
     def open(self, folder: Path) -> None:
@@ -78,7 +78,7 @@ class ModelLearner(Learner):
                 figures = descent.learn(minibatches, batch.loss, self._rounds)
             checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version))
         except BaseException:
-            self._descent = None  # its weights went half a way that nobody is to go on from
+            self._descent = None  # its weights are partly updated, so they must not be used any more
             raise
         self._checkpoint, self._updates = batch.folder, self._updates + 1
         seconds = time.perf_counter() - began
@@ -128,7 +128,7 @@ class ModelLearner(Learner):
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
     def _opened(self) -> Descent:
-        """Everything as the last whole update left it, awake."""
+        """Load the state of the last complete update, and take device memory back."""
         self.wake()
         if self._descent is None:
             network = Network(self.settings, self._seeds())
@@ -144,7 +144,7 @@ class ModelLearner(Learner):
         return self._descent
 
     def _go_on(self, descent: Descent) -> None:
-        """Take back the checkpoint, if there is one."""
+        """Restore the checkpoint, if there is one."""
         if self._checkpoint is not None:
             noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
             self._load(descent.network, self._checkpoint / "adapter")
@@ -180,7 +180,7 @@ class ModelLearner(Learner):
 
     @contextmanager
     def _memory(self, network: Network) -> Iterator[None]:
-        """Say what helps where memory doesn't do."""
+        """Turn a lack of memory into an error with a fix."""
         try:
             yield
         except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
@@ -193,7 +193,8 @@ class ModelLearner(Learner):
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
                 lower.append("learner.precision=nf4")
             raise AgentfwError(
-                f"the {network.device} has not enough memory for this update: {asked}", fix=f"set {' or '.join(lower)}"
+                f"the {network.device} doesn't have enough memory for this update: {asked}",
+                fix=f"set {' or '.join(lower)}",
             ) from error
 
 

@@ -43,21 +43,20 @@ class TrainableSettings(Settings):
     )
 
     packing: Literal["tree", "plain"] = Field(
-        "tree", description="tree computes what turns share once; plain is one turn a row."
+        "tree", description="`tree` computes shared prefixes of turns once; `plain` puts each turn in its own row."
     )
     tokens: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of tokens computed at once; less takes less memory. "
-        "Default: chosen from what the batch shares and the memory there is.",
+        description="Maximum number of tokens computed at once. Lower values need less memory. "
+        "Default: chosen from the shared prefixes of the batch and the available memory.",
     )
     offload: bool = Field(
         False,
-        description="Move weights and optimizer state to the machine's memory while the policy works: "
-        "for when both share one GPU.",
+        description="Move weights and optimizer state to main memory while the policy works, if both share one GPU.",
     )
     checkpointing: bool | None = Field(
-        None, description="Compute activations twice instead of keeping them; where not set: on a GPU only."
+        None, description="Recompute activations instead of storing them. Default: on a GPU only."
     )
 
     optimizer: Literal["adamw", "adamw_8bit"] = Field(

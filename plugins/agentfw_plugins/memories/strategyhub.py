@@ -5,8 +5,8 @@ and lasts over its rounds. The run folder shows what changed in which round.
 
     agentfw run calendar --memory strategyhub
 
-The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the whole new list. An update
-that is over-long, repeats itself or doesn't fit is refused in words, and the hub stays as it was.
+The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the complete new list. An
+update that is too long, has duplicates or is invalid is refused with a reason, and the hub stays unchanged.
 """
 
 from __future__ import annotations

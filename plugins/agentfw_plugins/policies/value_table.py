@@ -27,11 +27,11 @@ from agentfw.timeline import Time
 __all__ = ["Choice", "Table", "learn"]
 
 Choice = Intervention | None
-"""A call, or None: to do nothing."""
+"""A call, or None to do nothing."""
 
 
 class Table:
-    """Values and visits of each choice, by state."""
+    """Values and visit counts of each choice, by state."""
 
     def __init__(self, choices: Sequence[Choice] = ()) -> None:
         self.choices: list[Choice] = list(choices)
@@ -88,13 +88,13 @@ class Table:
 
     @classmethod
     def load(cls, path: Path) -> Table:
-        fix = "pass a table that the learner `tabular` or Table.save wrote"
+        fix = "pass a table written by the learner `tabular` or Table.save"
         try:
             return cls.from_record(json.loads(path.read_text("utf-8")))
         except OSError as error:
             raise SettingsError(f"can't read the table {path}: {error.strerror}", fix=fix) from None
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise SettingsError(f"{path} is no table of values: {error!r}", fix=fix) from None
+            raise SettingsError(f"{path} is not a value table: {error!r}", fix=fix) from None
 
 
 def _key(choice: Choice) -> list[Any] | None:

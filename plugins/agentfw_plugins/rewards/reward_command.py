@@ -243,7 +243,7 @@ def _pairs(file: Any) -> Iterator[tuple[str, str]]:
             pair = record["user"], record["text"]
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
-                f"line {number} is no action: {error!r}",
+                f"line {number} is not an action: {error!r}",
                 fix='write lines such as {"user": "ana", "text": "book the museum"}',
             ) from error
         if not all(isinstance(part, str) and part.strip() for part in pair):

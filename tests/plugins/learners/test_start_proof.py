@@ -63,7 +63,7 @@ def test_the_same_model_with_a_mistake_is_refused(
     places = Network._places
     monkeypatch.setattr(Network, "_places", lambda self, packed: places(self, wrong(packed)))
 
-    with pytest.raises(SettingsError, match="computes otherwise than tree packing does"):
+    with pytest.raises(SettingsError, match="gives other results than tree packing"):
         Network(LoraSettings(model=str(deep_models[seed]), precision="bf16", device="cpu"), Seeds(7))
 
 
@@ -89,5 +89,5 @@ def test_logprobs_that_are_no_numbers_are_refused(small_model: Path, monkeypatch
 
     monkeypatch.setattr(Network, "logprobs", broken)
 
-    with pytest.raises(SettingsError, match="computes otherwise"):
+    with pytest.raises(SettingsError, match="gives other results than"):
         Network(LoraSettings(model=str(small_model), device="cpu"), Seeds(7))

@@ -490,7 +490,7 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
         (Reply({"choices": []}), "no choices"),
         (Reply({"choices": [{"finish_reason": "stop"}]}), "no message"),
         (Reply([]), "no JSON object"),
-        (completion(finish_reason="abort"), "broke the answer off"),
+        (completion(finish_reason="abort"), "aborted the answer"),
     ],
 )
 def test_an_answer_that_is_none_is_asked_for_again_and_then_an_error(reply: Reply, words: str) -> None:
@@ -526,7 +526,7 @@ def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
         error = fails(policy_at(address, retries=1))
     assert address in error.message
     assert "2 tries" in error.message
-    assert "is the server running" in error.fix
+    assert "check that the server is running" in error.fix
 
 
 # -- many at once ------------------------------------------------------------------------------------------------------

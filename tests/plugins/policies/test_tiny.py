@@ -143,7 +143,7 @@ def test_a_seed_draws_the_same_again_and_another_seed_something_else(asked: Sequ
 def test_a_prompt_beyond_its_context_is_told_by_its_lengths() -> None:
     long = Request([Message("user", "more and more " * 3000)], sampling=Sampling(), task=Task(4, seed=1))
 
-    with pytest.raises(AgentfwError, match=r"task 00004-0: the prompt has .* reads 2048 at most"):
+    with pytest.raises(AgentfwError, match=r"task 00004-0: the prompt has .* reads at most 2048"):
         answers([long])
 
 

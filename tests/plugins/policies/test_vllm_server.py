@@ -90,7 +90,7 @@ def test_a_python_without_vllm_is_told(small_model: Path) -> None:
 def test_a_server_that_never_comes_up_has_a_deadline(small_model: Path, tmp_path: Path) -> None:
     began = time.monotonic()
 
-    with pytest.raises(EndpointError, match="didn't come up in time") as caught:
+    with pytest.raises(EndpointError, match="didn't start in time") as caught:
         asked(make(small_model, start_deadline=2.0, python=program(tmp_path / "python", "import time; time.sleep(99)")))
 
     assert time.monotonic() - began < 60
@@ -287,7 +287,7 @@ def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
     ("answers", "said", "fix"),
     [
         ({"v1_load_lora_adapter": (404, "Not Found")}, "HTTP 404", "VLLM_ALLOW_RUNTIME_LORA_UPDATING"),
-        ({"v1_load_lora_adapter": (400, '{"message": "no adapter there"}')}, "no adapter there", "can the server read"),
+        ({"v1_load_lora_adapter": (400, '{"message": "no adapter there"}')}, "no adapter there", "server can read"),
         ({"sleep": (404, "Not Found")}, "HTTP 404", "--enable-sleep-mode"),
         ({"v1_completions": (400, "maximum context length is 200")}, "maximum context", "lower window"),
         ({"v1_completions": (500, "CUDA out of memory")}, "CUDA out of memory", "policy.memory"),
@@ -323,7 +323,7 @@ def test_a_server_that_is_stuck_has_a_deadline(small_model: Path) -> None:
 def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:
     long = Request([Message("user", "tea " * 300)], task=Task(3, 1))
 
-    with serving() as (address, _), pytest.raises(AgentfwError, match=r"task 00003-0.*reads 200 at most"):
+    with serving() as (address, _), pytest.raises(AgentfwError, match=r"task 00003-0.*reads at most 200"):
         using(make(small_model, base_url=address), lambda policy: policy.generate(long))
 
 
@@ -344,7 +344,7 @@ def test_adapters_that_cannot_be_served_are_refused_before_the_server_is_asked(
             (deeper, "isn't there"),
             (high, "has rank 64"),
             (cut, "can't be read"),
-            (small_model, "is no adapter"),
+            (small_model, "is not an adapter"),
         ):
             with pytest.raises(SettingsError, match=said):
                 await policy.publish(adapter, "p@1")
