@@ -18,6 +18,8 @@ from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from agentfw.host import Host, Registered
 
 __all__ = ["plugins"]
@@ -77,6 +79,8 @@ def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: boo
 @json_option
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
+    from agentfw.settings import input_key
+
     out = Out(json=as_json)
     host = load_host(out, blocked, strict)
     facts = []
@@ -84,11 +88,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
         missing = host.missing_extra(found)
         model = None if missing else host.settings_model(found.kind, found.component.name)
         settings = [
-            {
-                "key": key,
-                "default": "required" if field.is_required() else field.get_default(call_default_factory=True),
-                "description": field.description or "",
-            }
+            {"key": input_key(key, field), "default": _default(field), "description": field.description or ""}
             for key, field in (model.model_fields.items() if model else ())
         ]
         facts.append({**_row(host, found), "factory": found.component.factory, "settings": settings})
@@ -229,6 +229,18 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
         "missing_extra": host.missing_extra(found),
         "summary": found.component.summary,
     }
+
+
+def _default(field: FieldInfo) -> Any:
+    from agentfw.host.plugin_record import describe
+    from agentfw.settings_record import to_json
+
+    if field.is_required():
+        return "required"
+    try:
+        return to_json(field.get_default(call_default_factory=True, validated_data={}))
+    except Exception as error:  # a factory of the plugin's may raise anything
+        return f"can't be shown: {describe(error)}"
 
 
 def _plain(value: Any) -> str:

@@ -8,6 +8,8 @@ A damaged run doesn't hide the others: it is listed as damaged, and `show` says 
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,14 +116,30 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
 
 @runs.command()
 @click.argument("run")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Secret that is not kept on disk, such as policy.api_key=... Asked for on a terminal. Can be repeated.",
+)
 @runs_option
 @host_options
 @quiet_option
 @json_option
-def resume(run: str, runs: Path | None, blocked: tuple[str, ...], strict: bool, quiet: bool, as_json: bool) -> None:
+def resume(
+    run: str,
+    assignments: tuple[str, ...],
+    runs: Path | None,
+    blocked: tuple[str, ...],
+    strict: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Resume RUN where it was interrupted. Episodes that are on disk are not played again."""
     from agentfw.runs.folder import find_run
     from agentfw.runs.run import Run
+    from agentfw.settings import parse_assignments
     from agentfw_cli.execution import execute
 
     out = Out(json=as_json, quiet=quiet)
@@ -129,7 +147,19 @@ def resume(run: str, runs: Path | None, blocked: tuple[str, ...], strict: bool, 
     if folder.state == "done":
         out.note(f"{folder.id} is done already")
     host = load_host(out, blocked, strict)
-    execute(Run.open(folder, host), host, out)
+    secrets = parse_assignments([*assignments, *_asked_for(folder, assignments)])
+    execute(Run.open(folder, host, secrets), host, out)
+
+
+def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
+    """The secrets that run.json doesn't have and nobody has set, as a person at a terminal types them."""
+    from agentfw.runs.resolution import missing_secrets
+
+    if not sys.stdin.isatty():
+        return []
+    given = {assignment.partition("=")[0].removesuffix(".env") for assignment in assignments}
+    missing = [key for key in missing_secrets(folder.about) if key not in given]
+    return [f"{key}={json.dumps(click.prompt(key, hide_input=True, err=True))}" for key in missing]
 
 
 def _print_rows(rows: list[dict[str, Any]], out: Out) -> None:

@@ -1,29 +1,32 @@
 """Validates settings with pydantic, and explains what is wrong in plain words.
 
 All mistakes are reported at once, each with its dotted key, what it must be, what it is, and the nearest right key.
-pydantic is imported here and nowhere else in the host.
 
     class NotebookSettings(Settings):
         limit: int = 10      # how many notes are kept; ten fit the prompt
 
     validate(NotebookSettings, {"limt": 3}, where="memory")
     # SettingsError: memory.limt: no such key; did you mean "limit"?
+
+A setting of type `SecretStr` may be given as `{ env = "NAME" }`: its value is read from that environment variable.
 """
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeGuard, get_args
+from typing import TYPE_CHECKING, TypeGuard, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr, ValidationError
 
 from .errors import SettingsError, nearest
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-__all__ = ["Settings", "is_model", "parse_assignments", "validate"]
+__all__ = ["Settings", "input_key", "is_model", "parse_assignments", "validate"]
 
 
 class Settings(BaseModel):
@@ -98,15 +101,18 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
         if model.model_config.get("extra") in (None, "ignore"):
             # A model that doesn't say would drop unknown keys without a word, typing slips among them.
             for key in values:
-                if key not in _keys(model):
+                if key not in _accepted(model):
                     problems[f"{where}.{key}"] = [_no_such_key(key, _keys(model))]
+        unset: dict[str, list[str]] = {}
+        values = _with_secrets(model, values, where, unset)
         try:
-            checked = model.model_validate(dict(values))
+            checked = model.model_validate(values)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 path = _path(detail, values)
                 dotted = ".".join([where, *map(str, path)])
                 problems.setdefault(dotted, []).append(_explain(detail, model, path))
+        problems |= unset
     if problems:
         lines = [f"{dotted}: {_merge(texts)}" for dotted, texts in problems.items()]
         known = ", ".join(sorted(_keys(model))) if model else ""
@@ -152,9 +158,56 @@ def _toml_value(text: str) -> object:
     return parsed["value"] if len(parsed) == 1 else text  # a line break in the text could begin another key
 
 
+def input_key(name: str, field: FieldInfo) -> str:
+    """The key that a person writes for a field: its alias where it has one."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
+    return alias if isinstance(alias, str) else name
+
+
 def _keys(model: type[BaseModel]) -> set[str]:
-    """The keys that a person may write: a field's alias where it has one."""
-    return {field.alias or name for name, field in model.model_fields.items()}
+    """The keys that a person may write."""
+    return {input_key(name, field) for name, field in model.model_fields.items()}
+
+
+def _accepted(model: type[BaseModel]) -> set[str]:
+    """All keys that a model understands; of several for one field, `_keys` has the one that is told."""
+    accepted = _keys(model)
+    for name, field in model.model_fields.items():
+        if isinstance(field.validation_alias, AliasChoices):
+            accepted |= {choice for choice in field.validation_alias.choices if isinstance(choice, str)}
+        if model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name"):
+            accepted.add(name)
+    return accepted
+
+
+def _with_secrets(
+    model: type[BaseModel], values: Mapping[str, object], where: str, unset: dict[str, list[str]]
+) -> dict[str, object]:
+    """The values, with secrets that are given as `{ env = "NAME" }` read from the environment."""
+    found = dict(values)
+    for name, field in model.model_fields.items():
+        key = input_key(name, field)
+        given = values.get(key)
+        if not isinstance(given, Mapping):
+            continue
+        if is_model(field.annotation):
+            found[key] = _with_secrets(field.annotation, given, f"{where}.{key}", unset)
+        elif _is_secret(field.annotation) and given.keys() == {"env"}:
+            variable = str(given["env"])
+            if variable in os.environ:
+                found[key] = os.environ[variable]
+            else:
+                unset[f"{where}.{key}"] = [f"the environment variable {variable} is not set"]
+    return found
+
+
+def _is_secret(annotation: object) -> bool:
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and issubclass(kind, (SecretStr, SecretBytes, Secret)):
+        return True
+    return any(_is_secret(inner) for inner in get_args(annotation))
 
 
 def _path(detail: ErrorDetails, values: Mapping[str, object]) -> list[str | int]:
@@ -196,7 +249,8 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]
         text = f"must be {wanted}"
     else:
         text = detail["msg"][:1].lower() + detail["msg"][1:]
-    secret = bool(path) and str(path[-1]).lower().rpartition("_")[2] in SECRET_WORDS
+    named_so = bool(path) and str(path[-1]).lower().rpartition("_")[2] in SECRET_WORDS
+    secret = named_so or any(_is_secret(field.annotation) for field in _fields_at(model, path))
     return text if kind == "missing" or secret or not path else f"{text} (got {_shown(detail['input'])})"
 
 
@@ -215,15 +269,26 @@ def _no_such_key(key: str, known: Iterable[str]) -> str:
 
 
 def _known_at(model: type[BaseModel], path: list[str | int]) -> set[str]:
-    """The keys of the models that may stand at `path`: fields lead to models directly, in lists, tables and unions."""
-    models = [model]
-    for part in path:
-        if isinstance(part, int):
-            continue
-        fields = [field for one in models for name, field in one.model_fields.items() if part in (name, field.alias)]
-        if fields:  # else it is a key of a table: its models are those of the table
-            models = [inner for field in fields for inner in _models_in(field.annotation)]
+    """The keys that may stand at `path`."""
+    models = [inner for field in _fields_at(model, path) for inner in _models_in(field.annotation)] if path else [model]
     return {key for one in models for key in _keys(one)}
+
+
+def _fields_at(model: type[BaseModel], path: list[str | int]) -> list[FieldInfo]:
+    """The fields that a path leads to: models are found directly, in lists, tables and unions."""
+    models = [model]
+    fields: list[FieldInfo] = []
+    for part in path:
+        found = [
+            field
+            for one in models
+            for name, field in one.model_fields.items()
+            if part in (name, input_key(name, field))
+        ]
+        if found:  # else it is an index, or a key of a table: the fields are still those of the list or the table
+            fields = found
+            models = [inner for field in fields for inner in _models_in(field.annotation)]
+    return fields
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..errors import AgentfwError, MissingExtraError, PluginError
 from .plugin_guard import stdout_to_stderr
@@ -20,7 +20,9 @@ from .plugin_record import Registered, describe
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["create", "missing_modules", "settings_model"]
+Result = TypeVar("Result")
+
+__all__ = ["check_settings", "create", "missing_modules", "settings_model"]
 
 
 def missing_modules(registered: Registered) -> list[str]:
@@ -50,23 +52,31 @@ def settings_model(registered: Registered) -> type[BaseModel] | None:
     return model
 
 
-def create(registered: Registered, settings: Mapping[str, object], where: str, host: object) -> object:
+def check_settings(registered: Registered, settings: Mapping[str, object], where: str) -> BaseModel | None:
+    """The settings, validated; None where the component has none. A wrong setting is a SettingsError."""
+    from ..settings import validate
+
+    model = settings_model(registered)
+    # A validator or a default of the plugin's model may raise anything.
+    return _guarded(registered, "can't check its settings", lambda: validate(model, settings, where))
+
+
+def create(
+    registered: Registered, settings: Mapping[str, object] | BaseModel | None, where: str, host: object
+) -> object:
     """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads.
 
-    A factory with a parameter `host` is given the host: a judge, for one, makes its own policy with it.
+    Settings that `check_settings` has validated are not validated again: a validator may change what it is given. A
+    factory with a parameter `host` is given the host: a judge, for one, makes its own policy with it.
     """
     missing = missing_modules(registered)
     if missing:
         raise _missing_extra(registered, missing[0])
-    from ..settings import validate
-
-    model = settings_model(registered)
-    try:
-        checked = validate(model, settings, where)
-    except AgentfwError:
-        raise
-    except Exception as error:  # a validator of the plugin's model may raise anything
-        raise _broken(registered, f"can't check its settings: {describe(error)}") from error
+    if settings is None or isinstance(settings, Mapping):
+        checked = check_settings(registered, settings or {}, where)
+    else:
+        # A copy: what one episode's world does to its settings must not be seen by the next one.
+        checked = _guarded(registered, "has settings that can't be copied", lambda: settings.model_copy(deep=True))
     factory = _resolve(registered, registered.component.factory)
     if not callable(factory):
         raise _broken(registered, f"names the factory {registered.component.factory}, which can't be called")
@@ -95,7 +105,7 @@ def _resolve(registered: Registered, path: str) -> object:
     return _guarded(registered, f"can't be imported ({path})", load)
 
 
-def _guarded(registered: Registered, failing: str, work: Callable[[], object]) -> object:
+def _guarded(registered: Registered, failing: str, work: Callable[[], Result]) -> Result:
     try:
         with stdout_to_stderr():
             return work()

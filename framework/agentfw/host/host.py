@@ -151,8 +151,19 @@ class Host:
         """The pydantic model of a component's settings. None if it has no settings."""
         return component_loading.settings_model(self.find(kind, name))
 
-    def create(self, kind: str, name: str, settings: Mapping[str, object], *, where: str = "") -> object:
-        """Create a component. `where` is the name of its settings in errors. Default: the kind."""
+    def check_settings(
+        self, kind: str, name: str, settings: Mapping[str, object], *, where: str = ""
+    ) -> BaseModel | None:
+        """Validate the settings of a component. None if it has no settings."""
+        return component_loading.check_settings(self.find(kind, name), settings, where or kind)
+
+    def create(
+        self, kind: str, name: str, settings: Mapping[str, object] | BaseModel | None, *, where: str = ""
+    ) -> object:
+        """Create a component. `where` is the name of its settings in errors. Default: the kind.
+
+        Settings that `check_settings` returned are not validated again.
+        """
         return component_loading.create(self.find(kind, name), settings, where or kind, self)
 
     def missing_extra(self, registered: Registered) -> str:

@@ -101,4 +101,8 @@ def describe(error: BaseException) -> str:
     """An exception on one line. For a syntax error, with its location."""
     if isinstance(error, SyntaxError) and error.filename:
         return one_line(f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})")
-    return one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    try:
+        text = str(error)
+    except Exception as another:  # what is wrong with a plugin may be its exceptions
+        text = f"its text can't be shown, {type(another).__name__}"
+    return one_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)

@@ -13,10 +13,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .assembly import Assembly, assemble, resolve
+    from .assembly import Assembly, assemble
     from .folder import RunFolder, find_run
     from .journal import Journal, read_journal, write_whole
     from .report import write_report
+    from .resolution import resolve
     from .spec import SamplingSettings, apply_assignments, parse_spec, read_spec
     from .workers import in_processes, usual_processes
 
@@ -39,10 +40,11 @@ __all__ = [
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "assembly": ("Assembly", "assemble", "resolve"),
+    "assembly": ("Assembly", "assemble"),
     "folder": ("RunFolder", "find_run"),
     "journal": ("Journal", "read_journal", "write_whole"),
     "report": ("write_report",),
+    "resolution": ("resolve",),
     "spec": ("SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
     "workers": ("in_processes", "usual_processes"),
 }

@@ -1,7 +1,6 @@
 """Creates the components of a run from a resolved spec.
 
-All names and settings are checked before the first component is created, so a typo in the last one costs no work and
-leaves nothing behind.
+They are created together, and opened and closed together.
 
     resolved, sources = resolve(spec, host)
     assembly = assemble(resolved, host)
@@ -28,16 +27,14 @@ from ..policy import Policy
 from ..policy_agent import PolicyAgent
 from ..request import Sampling
 from ..scores import RewardModel, Schedule, parse_schedule
-from ..settings import validate
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .components import blamed, make
 from .deadline import with_deadline
-from .folder import RunFolder
 from .learning import Learning, check_trainable, make_learning
-from .spec import COMPONENTS, Choice, RunSpec
+from .spec import RunSpec
 
-__all__ = ["Assembly", "assemble", "resolve", "resolve_again"]
+__all__ = ["Assembly", "assemble"]
 
 
 @dataclass(slots=True)
@@ -151,36 +148,6 @@ class Assembly:
         if self.learning is not None:
             await close(self.learning)
         await asyncio.gather(*map(close, components))
-
-
-def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
-    """The spec with complete settings for every component, and the distribution that each component comes from."""
-    sources: dict[str, str] = {}
-
-    def complete(kind: str, choice: Choice, where: str) -> Choice:
-        registered = host.find(kind, choice.name)
-        sources[f"{kind} {choice.name}"] = f"{registered.record.distribution}=={registered.record.version}"
-        checked = validate(host.settings_model(kind, choice.name), choice.settings, where)
-        settings = checked.model_dump(mode="json") if checked is not None else {}
-        return choice.model_copy(update={"settings": settings})
-
-    completed: dict[str, Choice | tuple[Choice, ...]] = {}
-    for key, kind in COMPONENTS.items():
-        chosen = getattr(spec, key)
-        if isinstance(chosen, Choice):
-            completed[key] = complete(kind, chosen, key)
-        elif chosen is not None:
-            completed[key] = tuple(complete(kind, choice, f"{kind}.{choice.name}") for choice in chosen)
-    return spec.model_copy(update=completed), sources
-
-
-def resolve_again(spec: RunSpec, folder: RunFolder, host: Host) -> RunSpec:
-    """Check the resolved spec of an existing run. Plugins that have changed since then are noted."""
-    resolved, sources = resolve(spec, host)
-    for component, source in folder.about.get("components", {}).items():
-        if sources.get(component) != source:
-            host.notes.append(f"{component} came from {source} and now comes from {sources.get(component)}")
-    return resolved
 
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:

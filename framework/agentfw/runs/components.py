@@ -18,7 +18,8 @@ Made = TypeVar("Made")
 
 def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
     """Create one component and check that it has the class required for its kind."""
-    made = host.create(kind, choice.name, choice.settings, where=where or f"{kind}.{choice.name}")
+    settings = choice.settings if choice.checked is None else choice.checked
+    made = host.create(kind, choice.name, settings, where=where or f"{kind}.{choice.name}")
     if not isinstance(made, protocol):
         source = host.find(kind, choice.name).record.distribution
         raise PluginError(

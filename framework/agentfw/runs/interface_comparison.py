@@ -30,11 +30,12 @@ from ..host.plugin_guard import stdout_to_stderr
 from ..interfaces import parse_interface
 from ..report import Bar, Canvas, bar_chart
 from ..seeds import Seeds
-from .assembly import assemble, resolve
+from .assembly import assemble
 from .comparison import Row, side_by_side
 from .components import blamed
 from .journal import write_whole
 from .play import checked_figure
+from .resolution import resolve, with_defaults
 from .spec import RunSpec, parse_spec
 from .summary import in_order
 from .workers import in_processes, usual_processes
@@ -117,7 +118,7 @@ class InterfaceComparison:
             interface: {str(seed): [_known(figures) for figures in some] for seed, some in by_seed.items()}
             for interface, by_seed in self.played.items()
         }
-        whole = {**self.to_record(), "spec": self.spec.model_dump(mode="json"), "played": episodes}
+        whole = {**self.to_record(), "spec": with_defaults(self.spec), "played": episodes}
         picture = self.picture()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +163,7 @@ def compare_interfaces(
     if len(set(names)) < max(2, len(names)):
         raise UsageError("a comparison needs two different interfaces", fix="see: agentfw compare interfaces --help")
     numbers = tuple(dict.fromkeys(seeds)) or (spec.seed,)
-    record = resolved.model_dump(mode="json")
+    record = resolved.model_dump()
     jobs = [_Job(record, host.options, interface, seed) for interface in names for seed in numbers]
     processes = processes or usual_processes(len(jobs))
     # This process can use this host. Worker processes load their own.
@@ -191,7 +192,7 @@ def _play_elsewhere(job: _Job) -> list[Figures]:
 
 def _play(job: _Job, host: Host) -> list[Figures]:
     """The metrics of each task."""
-    spec = parse_spec({**job.spec, "interface": job.interface, "seed": job.seed}, "spec")
+    spec, _ = resolve(parse_spec({**job.spec, "interface": job.interface, "seed": job.seed}), host)
     with stdout_to_stderr():
         assembly = assemble(spec, host)
         seeds = Seeds(spec.seed).child("policy")

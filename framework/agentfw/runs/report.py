@@ -234,7 +234,8 @@ def _transcript(episode: Episode) -> str:
 def _made_of(page: Page, folder: RunFolder) -> None:
     """The settings, and the origin of every component."""
     page.section("Settings")
-    page.details("Settings", json.dumps(folder.about["spec"], indent=2, ensure_ascii=False))
+    settings = {"spec": folder.about["spec"], "settings": folder.about.get("settings", {})}
+    page.details("Settings", json.dumps(settings, indent=2, ensure_ascii=False))
     facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
     facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
     page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])

@@ -17,13 +17,14 @@ from typing import Any
 
 from ..host import Host
 from ..version import __version__
-from .assembly import Assembly, assemble, resolve, resolve_again
+from .assembly import Assembly, assemble
 from .folder import RunFolder
 from .hook_calls import HookCalls
 from .journal import write_whole
 from .loop import Loop, curriculum
 from .observer import Observer, RunInfo, told_together
-from .spec import RunSpec, parse_spec
+from .resolution import as_given, in_force, resolve, resolve_again
+from .spec import RunSpec
 from .summary import Summary, summarize
 from .tracking import Tracking
 
@@ -58,10 +59,12 @@ class Run:
         return cls(RunFolder.create(root, spec.environment.name, about), resolved, host, assembly)
 
     @classmethod
-    def open(cls, folder: RunFolder, host: Host) -> Run:
-        """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted."""
-        spec = parse_spec(folder.about["spec"], f"{folder.path}/run.json")
-        return cls(folder, resolve_again(spec, folder, host), host)
+    def open(cls, folder: RunFolder, host: Host, secrets: Mapping[str, Any] | None = None) -> Run:
+        """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted.
+
+        `secrets` are the settings that run.json doesn't contain, as nested tables; `missing_secrets` lists them.
+        """
+        return cls(folder, resolve_again(folder.about, host, f"{folder.path}/run.json", secrets or {}), host)
 
     async def execute(self, observer: Observer | None = None) -> Summary:
         """Do what is missing, and summarize. A run that is done is not started again."""
@@ -102,7 +105,8 @@ def _about(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dic
         "headline": assembly.environment.headline,
         "lower_is_better": assembly.environment.lower_is_better,
         "columns": dict(assembly.environment.columns),
-        "spec": spec.model_dump(mode="json"),
+        "spec": as_given(spec),
+        "settings": in_force(spec),
         "components": dict(sources),
         "plugins": {
             record.name: f"{record.distribution}=={record.version}"

@@ -1,7 +1,7 @@
 """The spec of a run: its components, their settings, and how much is played and learned.
 
 A spec is complete before any work begins. All names and keys are checked first, and all mistakes are reported together.
-The run folder stores the resolved spec with the versions of the plugins that it used.
+The run folder stores it, with the settings that are in force and the versions of the plugins that it used.
 
 A spec is a TOML file. A component is its name, or a table with its name and settings:
 
@@ -27,9 +27,17 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from ..errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ..interfaces import parse_interface
@@ -82,6 +90,17 @@ class Choice(Settings):
     settings: dict[str, Any] = Field(
         default_factory=dict, description="Its settings; `agentfw plugins show NAME` lists them"
     )
+    _checked: BaseModel | None = PrivateAttr(None)
+
+    @property
+    def checked(self) -> BaseModel | None:
+        """The settings, validated, in a resolved spec: what the component is made with."""
+        return self._checked
+
+    def with_checked(self, settings: BaseModel | None) -> Self:
+        resolved = self.model_copy()
+        resolved._checked = settings
+        return resolved
 
 
 class RewardChoice(Choice):

@@ -16,6 +16,7 @@ from ..statistics import Interval
 from ..tracker import Tracker
 from .figures import flat
 from .observer import Observer, RunInfo
+from .resolution import with_defaults
 from .summary import Summary
 
 __all__ = ["Tracking"]
@@ -28,7 +29,7 @@ class Tracking(Observer):
         self.run, self.trackers, self.notes = run, trackers, notes
 
     def started(self, run: RunInfo, done: int) -> None:
-        self._tell("begin", run.id, run.folder.path, run.spec.model_dump(mode="json"))
+        self._tell("begin", run.id, run.folder.path, with_defaults(run.spec))
 
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         if not self.run.spec.planned_updates:

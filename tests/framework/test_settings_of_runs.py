@@ -1,0 +1,302 @@
+"""The settings of a run's components: validated once, kept exactly, and back again when the run is resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import AliasChoices, BaseModel, Field, SecretStr, computed_field, field_validator
+
+from agentfw import Component, Settings, hookimpl
+from agentfw.environment import Environment, World, action
+from agentfw.episode import Task
+from agentfw.errors import SettingsError, UsageError
+from agentfw.host import Host
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.runs.folder import RunFolder
+from agentfw.runs.resolution import missing_secrets, with_defaults
+from agentfw.runs.run import Run
+from agentfw.runs.spec import parse_spec
+from agentfw.settings import validate
+from agentfw.settings_record import from_json, to_json
+from agentfw.testing import fresh_host
+
+
+class Server(Settings):
+    address: str = "localhost"
+    password: SecretStr = SecretStr("")
+
+
+class OddSettings(Settings):
+    """What a stranger's settings may be."""
+
+    validated: ClassVar[int] = 0
+
+    key: SecretStr = SecretStr("none")
+    server: Server = Server()
+    width: float = Field(1.0, alias="class")
+    colour: str = Field("red", validation_alias=AliasChoices("colour", "color"))
+    percent: float = 3.0
+    limit: float = float("inf")
+    since: datetime.date = datetime.date(2020, 2, 29)
+    anything: Any = None
+
+    @field_validator("percent")
+    @classmethod
+    def _as_a_share(cls, value: float) -> float:
+        OddSettings.validated += 1
+        return value * 100
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def area(self) -> float:
+        return self.width**2
+
+
+class Odd(Memory):
+    """Remembers nothing but its settings."""
+
+    made: ClassVar[list[OddSettings]] = []
+
+    def __init__(self, settings: OddSettings) -> None:
+        Odd.made.append(settings)
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return ()
+
+
+class GuestSettings(BaseModel):
+    guests: list[str] = ["ann", "bob"]
+
+
+class Inn(Environment):
+    """Let every guest in."""
+
+    seen: ClassVar[list[list[str]]] = []
+
+    def __init__(self, settings: GuestSettings) -> None:
+        self.guests = settings.guests
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        Inn.seen.append(list(self.guests))
+        self.guests.pop()
+
+    @action
+    def wait(self) -> None:
+        """Wait."""
+        self.world.finish()
+
+
+class Plugin:
+    @hookimpl
+    def agentfw_memories(self) -> list[Component]:
+        return [Component("odd", f"{__name__}:Odd", "", settings=f"{__name__}:OddSettings")]
+
+    @hookimpl
+    def agentfw_environments(self) -> list[Component]:
+        return [Component("inn", f"{__name__}:Inn", "", settings=f"{__name__}:GuestSettings")]
+
+
+@pytest.fixture
+def host() -> Host:
+    Odd.made.clear()
+    Inn.seen.clear()
+    OddSettings.validated = 0
+    return fresh_host(Plugin(), builtins=True)
+
+
+def create(host: Host, folder: Path, settings: dict[str, Any] | None = None, **values: Any) -> Run:
+    spec = {
+        "environment": "inn",
+        "policy": "random",
+        "memories": [{"name": "odd", "settings": settings or {}}],
+        "episodes": 2,
+        **values,
+    }
+    return Run.create(parse_spec(spec), host, folder)
+
+
+def reopened(run: Run, host: Host, secrets: dict[str, Any] | None = None) -> OddSettings:
+    """What the memory is made with when the run is resumed."""
+    again = Run.open(RunFolder.open(run.folder.path), host, secrets)
+    asyncio.run(again.execute())
+    return Odd.made[-1]
+
+
+def about(run: Run) -> Any:
+    """run.json, which any reader of JSON understands."""
+    text = (run.folder.path / "run.json").read_text("utf-8")
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+GIVEN: list[dict[str, Any]] = [
+    {},
+    {"percent": 2},
+    {"class": 3.5, "color": "blue"},
+    {"limit": float("inf"), "class": float("-inf")},
+    {"since": datetime.date(2021, 3, 4)},
+    {"anything": {"deep": [float("inf"), datetime.datetime(2021, 3, 4, 5, 6), {"a": [1, 2.5, True, "x"]}]}},
+    {"server": {"address": "elsewhere"}},
+]
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=str)
+def test_a_component_gets_its_settings_as_they_were_validated(
+    host: Host, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    run = create(host, tmp_path, given)
+
+    assert Odd.made == [OddSettings.model_validate(given)]
+    assert reopened(run, host) == Odd.made[0]
+
+
+def test_settings_are_validated_once(host: Host, tmp_path: Path) -> None:
+    create(host, tmp_path, {"percent": 2})
+
+    assert OddSettings.validated == 1
+    assert Odd.made[0].percent == 200
+
+
+def test_run_json_says_what_was_given_and_what_is_in_force(host: Host, tmp_path: Path) -> None:
+    found = about(create(host, tmp_path, {"percent": 2, "class": 2.0}))
+
+    assert found["spec"]["memories"][0]["settings"] == {"percent": 2, "class": 2.0}
+    in_force = found["settings"]["memory.odd"]
+    assert in_force["percent"] == 200
+    assert in_force["class"] == 2.0
+    assert from_json(in_force["limit"]) == float("inf")
+    assert "area" not in in_force, "what is computed is no setting"
+
+
+def test_a_spec_of_infinities_comes_back(host: Host, tmp_path: Path) -> None:
+    run = create(host, tmp_path, horizon=float("inf"))
+
+    assert Run.open(RunFolder.open(run.folder.path), host).spec.horizon == float("inf")
+
+
+def test_one_episode_does_not_change_the_settings_of_the_next(host: Host, tmp_path: Path) -> None:
+    asyncio.run(create(host, tmp_path, episodes=3).execute())
+
+    assert Inn.seen == [["ann", "bob"]] * 3
+
+
+def test_a_default_that_changed_since_is_as_it_was(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create(host, tmp_path, {"percent": 2})
+
+    class Newer(OddSettings):
+        colour: str = "green"
+
+    monkeypatch.setitem(globals(), "OddSettings", Newer)
+
+    assert reopened(run, host).colour == "red"
+    assert reopened(run, host).percent == 200
+
+
+def test_settings_that_can_not_be_as_they_were_are_noted(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create(host, tmp_path, {"percent": 2})
+
+    class Newer(OddSettings):
+        flavour: str = "mint"
+
+    monkeypatch.setitem(globals(), "OddSettings", Newer)
+    again = Run.open(RunFolder.open(run.folder.path), host)
+
+    assert again.spec.memories[0].checked is not None
+    assert any("memory.odd has other settings than when the run began: flavour" in note for note in host.notes)
+
+
+# -- secrets -----------------------------------------------------------------------------------------------------------
+
+SECRETS = {"key": "s3cret-key", "server": {"password": 'pässword "quoted"'}}
+
+
+def test_a_secret_reaches_its_component_and_no_file(host: Host, tmp_path: Path) -> None:
+    run = create(host, tmp_path, SECRETS)
+    asyncio.run(run.execute())
+
+    assert Odd.made[0].key.get_secret_value() == "s3cret-key"
+    assert Odd.made[0].server.password.get_secret_value() == 'pässword "quoted"'
+    kept = [file.read_text("utf-8", errors="replace") for file in tmp_path.rglob("*") if file.is_file()]
+    assert kept
+    assert not [text for text in kept if "s3cret" in text or "ssword " in text]
+
+
+def test_trackers_get_no_secret(host: Host, tmp_path: Path) -> None:
+    run = create(host, tmp_path, SECRETS)
+
+    assert "s3cret" not in json.dumps(with_defaults(run.spec))
+
+
+def test_a_secret_is_set_again_when_a_run_is_resumed(host: Host, tmp_path: Path) -> None:
+    run = create(host, tmp_path, SECRETS)
+
+    assert missing_secrets(about(run)) == ["memory.odd.key", "memory.odd.server.password"]
+    with pytest.raises(SettingsError, match=r"secret memory\.odd\.key, memory\.odd\.server\.password") as caught:
+        Run.open(run.folder, host)
+    assert "--set memory.odd.key=VALUE" in caught.value.fix
+    assert reopened(run, host, {"memory": {"odd": SECRETS}}) == Odd.made[0]
+
+
+def test_nothing_but_secrets_is_set_again(host: Host, tmp_path: Path) -> None:
+    run = create(host, tmp_path)
+
+    with pytest.raises(UsageError, match=r"memory\.odd\.percent, seed can't be changed"):
+        Run.open(run.folder, host, {"memory": {"odd": {"percent": 3}}, "seed": 4})
+
+
+def test_a_secret_of_the_environment_comes_back_from_there(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODD_KEY", "from outside")
+    run = create(host, tmp_path, {"key": {"env": "ODD_KEY"}, "server": {"password": {"env": "ODD_KEY"}}})
+
+    assert Odd.made[0].key.get_secret_value() == "from outside"
+    assert "from outside" not in json.dumps(about(run))
+    assert reopened(run, host) == Odd.made[0]
+    assert Odd.made[0].server.password.get_secret_value() == "from outside"
+
+
+def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ODD_KEY", raising=False)
+
+    with pytest.raises(SettingsError, match=r"^memory\.key: the environment variable ODD_KEY is not set$"):
+        validate(OddSettings, {"key": {"env": "ODD_KEY"}}, "memory")
+
+
+def test_an_error_does_not_show_a_secret() -> None:
+    class Strict(Settings):
+        login: SecretStr = Field(SecretStr(""), max_length=3)
+
+    with pytest.raises(SettingsError) as caught:
+        validate(Strict, {"login": "s3cret"}, "memory")
+
+    assert "s3cret" not in caught.value.message
+
+
+def test_a_field_may_have_several_names() -> None:
+    class Lenient(BaseModel):
+        model_config = {"populate_by_name": True}
+        width: float = Field(1.0, alias="class")
+        colour: str = Field("red", validation_alias=AliasChoices("colour", "color"))
+
+    for given in ({"width": 2.0}, {"class": 2.0}, {"color": "red"}, {"colour": "red"}):
+        assert validate(Lenient, given, "memory") is not None
+    with pytest.raises(SettingsError, match='did you mean "colour"'):
+        validate(Lenient, {"colouur": "red"}, "memory")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("-inf"), [float("inf")], {"a": {"b": datetime.time(7, 30)}}, datetime.datetime(2021, 1, 2, 3, 4, 5), 1.5],
+    ids=str,
+)
+def test_values_of_toml_come_back_as_they_were(value: Any) -> None:
+    assert from_json(json.loads(json.dumps(to_json(value), allow_nan=False))) == value
