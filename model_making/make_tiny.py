@@ -1,14 +1,14 @@
-"""How the model of the policy `tiny` is made, from nothing: lessons, tokenizer, training, the folder that ships.
+"""Makes the model of the policy `tiny` from scratch: lessons, tokenizer, training and the folder that ships.
 
-The one rule: the same command makes the same folder, on one machine. What is measured of it is measured afterwards, on
-users that it has never seen: `python tests/benchmarks/tiny_policy.py`.
+On one machine the same command makes the same folder. Measure the result on users that it has never seen:
+`python tests/benchmarks/tiny_policy.py`.
 
     python model_making/make_tiny.py FOLDER
-    python model_making/make_tiny.py FOLDER --steps 1000 --from tiny       # go on from other weights
+    python model_making/make_tiny.py FOLDER --steps 1000 --from tiny       # start from other weights
 
-It needs the extra `train` and two to three hours of two cores' time. Only the teacher's answers are learned, not what
-it was shown. `--attention 0.55` teaches to learn from about half of what is said: `agentfw train calendar` starts from
-such a model (docs/tiny.md has the command).
+It needs the extra `train` and takes two to three hours on two cores. Only the teacher's answers are learned, not what
+it was shown. With `--attention 0.55` the model learns to use only about half of the feedback; `agentfw train calendar`
+starts from such a model (docs/reference/tiny.md has the command).
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ __all__ = ["main"]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where the model goes; made anew")
-    parser.add_argument("--steps", type=int, default=12000, help="steps of training, of 16 lessons each")
-    parser.add_argument("--years", type=int, default=1000, help="years of training users that the teacher keeps")
+    parser.add_argument("folder", type=Path, help="output directory; must not exist")
+    parser.add_argument("--steps", type=int, default=12000, help="training steps of 16 lessons each")
+    parser.add_argument("--years", type=int, default=1000, help="years of training users to learn from")
+    parser.add_argument("--rate", type=float, default=1e-3, help="peak learning rate; ten times that for matrices")
     parser.add_argument(
-        "--rate", type=float, default=1e-3, help="learning rate at its highest; of matrices ten times that"
-    )
-    parser.add_argument(
-        "--attention", type=float, default=1.0, help="the share of rounds in which the teacher learns from the feedback"
+        "--attention", type=float, default=1.0, help="share of rounds in which the teacher learns from the feedback"
     )
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--from", dest="start", type=locate, help="a model whose weights and tokenizer to start from")
+    parser.add_argument("--from", dest="start", type=locate, help="model whose weights and tokenizer to start from")
     given = parser.parse_args()
     lessons = [lesson for year in play("train", given.years, processes=2, attention=given.attention) for lesson in year]
     print(f"{len(lessons)} lessons", file=sys.stderr)

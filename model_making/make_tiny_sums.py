@@ -1,12 +1,12 @@
-"""How `tiny-sums` is made, from nothing: demonstrations, tokenizer, training, the folder that ships.
+"""Makes the model `tiny-sums` from scratch: demonstrations, tokenizer, training and the folder that ships.
 
-The one rule: the same command makes the same folder, on one machine. It learns from demonstrations alone, and these
-take no notice of the budget: what it comes to know of time, it learns in training.
+On one machine the same command makes the same folder. The model learns from demonstrations alone, and these ignore the
+budget: it only learns about time in a later training.
 
     python model_making/make_tiny_sums.py FOLDER
 
-It needs the extra `train` and three minutes of one core. What it learns from are turns of episodes of the split
-`train`, as a run shows and records them, in which the policy `scripted` follows the environment's demonstration.
+It needs the extra `train` and takes three minutes on one core. Its lessons are turns of episodes of the split `train`,
+as a run records them, in which the policy `scripted` follows the environment's demonstration.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def make_tokenizer(lessons: Sequence[Lesson]) -> Tokenizer:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="where the model goes; made anew")
-    parser.add_argument("--demonstrations", type=int, default=24_000, help="how many it learns from")
-    parser.add_argument("--steps", type=int, default=3000, help="steps of training, of 12 demonstrations each")
-    parser.add_argument("--rate", type=float, default=4e-3, help="learning rate at its highest")
+    parser.add_argument("folder", type=Path, help="output directory; must not exist")
+    parser.add_argument("--demonstrations", type=int, default=24_000, help="number of demonstrations")
+    parser.add_argument("--steps", type=int, default=3000, help="training steps of 12 demonstrations each")
+    parser.add_argument("--rate", type=float, default=4e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     lessons = asyncio.run(demonstrations(given.demonstrations, given.seed))

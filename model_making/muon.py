@@ -1,7 +1,7 @@
-"""Muon: gradient descent by directions alone, for the matrices of a small model that is trained from nothing.
+"""Muon: gradient descent by direction alone, for the matrices of a small model trained from scratch.
 
-The one rule: a step has the same length in every direction of a matrix. The momentum's singular values are brought near
-one by five rounds of a polynomial (Newton and Schulz's iteration with Jordan's coefficients), so rare directions are
+A step has the same length in every direction of a matrix. The momentum's singular values are brought near one by
+five rounds of a polynomial (the Newton-Schulz iteration with Jordan's coefficients), so rare directions are
 learned as fast as frequent ones.
 
 torch has a Muon of its own, in half precision, which is slow on processors without it.

@@ -1,12 +1,12 @@
-"""How the small models that ship are made out of lessons: their shape, their training, their folder.
+"""Trains the small models that ship: their shape, their training and their folder.
 
-The one rule: only answers are learned, not what was shown; the same lessons make the same weights, on one machine.
+Only answers are learned, not prompts. On one machine the same lessons make the same weights.
 
     write_folder(folder, tokenizer)
     train(folder, lessons, Recipe(steps=3000, rate=4e-3))
 
-Needs the extra `train`. What a model is taught, and with which tokenizer, is for whoever it is made for to say:
-`make_tiny.py`, `make_tiny_sums.py`.
+Needs the extra `train`. The lessons and the tokenizer come from the scripts of each model, `make_tiny.py` and
+`make_tiny_sums.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentfw.episode import Message
+from agentfw import Message
 from agentfw_plugins.models.small_chat import END, SmallChat
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Lesson", "Recipe", "train", "write_folder"]
 
 Lesson = tuple[list[Message], str]
-"""What was shown in a turn, and what the teacher said."""
+"""The messages shown in a turn, and the teacher's answer."""
 
 PAD = 3
 CONFIG: dict[str, Any] = {

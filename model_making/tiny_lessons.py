@@ -1,12 +1,11 @@
-"""What `tiny` is taught: years of training users as the teacher keeps them, and the tokenizer made from these.
+"""The lessons of `tiny`, from years of training users with the teacher, and the tokenizer made from them.
 
-The one rule: lessons are whole turns of real episodes, prompt and answer as a run shows and records them; nobody but
-training users is in them.
+A lesson is a whole turn of an episode, with prompt and answer as a run records them. Only training users are used.
 
     lessons = play("train", 1000, processes=2)     # each: (messages, answer)
 
-In three years of five somebody meddles with the hub: now and then weights are changed, or all drawn anew. A model that
-has only seen the teacher's own hubs knows few of the numbers that its own mistakes would put there.
+In three of five years the hub is tampered with: now and then some weights are changed, or all are drawn anew. A model
+that has only seen the teacher's own hubs can't handle the numbers that its own mistakes produce.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from small_model_training import Lesson
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Task
-from agentfw.memory import Query, Recollection
+from agentfw import Engagement, EventDriven, PolicyAgent, Query, Recollection, Task
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights
@@ -41,9 +39,9 @@ _CALLS = (
     '"]}}</tool_call>',
     '", "',
 )
-"""What stands around the words of every call: one token each, so that an answer is short."""
+"""The fixed parts of calls, one token each, so that answers are short."""
 _PIECES = r" ?[a-z]+=[A-Za-z0-9,:+.-]+| ?[+-]?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]+|\s"
-"""Tags, numbers, words, signs: no token spans two of them."""
+"""Tags, numbers, words and signs. No token spans two of them."""
 
 
 def play(split: str, years: int, processes: int, attention: float = 1.0) -> Iterator[list[Lesson]]:
@@ -65,7 +63,7 @@ def _year(split: str, attention: float, index: int) -> list[Lesson]:
 
 
 class _MeddledHub(StrategyHubMemory):
-    """A hub that somebody meddles with, before one turn in five."""
+    """A hub that is tampered with before one turn in five."""
 
     def __init__(self, settings: StrategyHubSettings, seed: int) -> None:
         super().__init__(settings)
@@ -86,7 +84,7 @@ class _MeddledHub(StrategyHubMemory):
 
 
 def make_tokenizer(lessons: Sequence[Lesson], controls: Sequence[str], size: int = 3072) -> Tokenizer:
-    """Byte-level BPE: nothing is unknown to it. Numbers up to 99 and what principles are called are one token each."""
+    """Byte-level BPE. Numbers up to 99 and labels of principles are one token each."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -67,7 +67,7 @@ def compare(
     """Compare runs. A SPEC (a .toml file) is run first.
 
     Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
-    have played the same tasks; its p-value is that of no difference.
+    have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
     from agentfw.runs.comparison import compare_runs

@@ -5,10 +5,7 @@ execute(Run.create(spec, host, root), host, out)
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +16,6 @@ from agentfw_cli.common import load_host, name_of, note_problems, runs_folder
 from agentfw_cli.spec_options import with_options
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from agentfw.host import Host
     from agentfw.runs.run import Run
     from agentfw.runs.summary import Summary
@@ -88,39 +83,21 @@ def play(run: Run, out: Out) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
     from agentfw.errors import AgentfwError, UsageError
     from agentfw.host.plugin_guard import stdout_to_stderr
+    from agentfw_cli.interrupts import Interrupted, run_until_interrupted
     from agentfw_cli.live import watch
 
-    with _terminated_is_interrupted() as signals:
-        try:
-            # An environment or a tracker that prints must not get between our lines on stdout.
-            with stdout_to_stderr(), watch(run.info, out) as observer:
-                return asyncio.run(run.execute(observer))
-        except AgentfwError as error:
-            if not isinstance(error, UsageError):  # a wrong setting stays wrong
-                error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}".removeprefix("; ")
-            raise
-        except KeyboardInterrupt:
-            out.error(
-                "every episode that was finished is kept",
-                f"resume with: agentfw runs resume {name_of(run.folder)}",
-                label="terminated" if signals else "interrupted",
-            )
-            raise click.exceptions.Exit(143 if signals else 130) from None
-
-
-@contextmanager
-def _terminated_is_interrupted() -> Iterator[list[int]]:
-    """SIGTERM ends a run as Ctrl-C does: everything is closed, and a line says how to resume. Yields what came."""
-    came: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # under nohup, or in the background of a script
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield came
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        # An environment or a tracker that prints must not get between our lines on stdout.
+        with stdout_to_stderr(), watch(run.info, out) as observer:
+            return run_until_interrupted(run.execute(observer))
+    except AgentfwError as error:
+        if not isinstance(error, UsageError):  # a wrong setting stays wrong
+            error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}".removeprefix("; ")
+        raise
+    except Interrupted as interrupted:
+        out.error(
+            "every episode that was finished is kept",
+            f"resume with: agentfw runs resume {name_of(run.folder)}",
+            label=interrupted.label,
+        )
+        raise click.exceptions.Exit(interrupted.exit_code) from None

@@ -16,7 +16,6 @@ import click
 
 from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
-from agentfw_cli.spec_options import set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
@@ -111,7 +110,13 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
 
 @plugins.command()
 @click.argument("name")
-@set_option
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of the component, such as rate=0.5. Can be repeated.",
+)
 @host_options
 @json_option
 def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:

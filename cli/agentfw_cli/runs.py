@@ -67,9 +67,7 @@ def list_(runs: Path | None, as_json: bool) -> None:
         _print_rows(rows, out)
     others = sum(1 for _ in root.glob("*/run.json")) - len(rows)
     if others:
-        out.note(
-            f"not listed: {others} that can't be read, such as those of another version; see: agentfw runs show NAME"
-        )
+        out.note(f"{others} more can't be read, perhaps of another version; see: agentfw runs show NAME")
 
 
 @runs.command()

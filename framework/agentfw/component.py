@@ -1,7 +1,7 @@
-"""A light description of something a plugin offers; the thing itself is imported only when it is selected.
+"""Describes what a plugin offers, without importing it.
 
-The one rule: a registration hook returns these and never a live object, so that listing fifty plugins imports none of
-their heavy code. `factory` and `settings` are therefore written as "package.module:Name".
+A registration hook returns these descriptions and never a live object. Listing fifty plugins therefore imports none of
+their heavy code. For the same reason `factory` and `settings` are strings of the form "package.module:Name".
 
     from agentfw import Component, hookimpl
 
@@ -10,9 +10,9 @@ their heavy code. `factory` and `settings` are therefore written as "package.mod
         return [Component("notebook", "my_plugin.notebook:Notebook", "Keeps the last ten notes",
                           settings="my_plugin.notebook:NotebookSettings")]
 
-The factory is called as `factory(settings)` where `settings` is an instance of the pydantic model that `settings` names
-(or as `factory()` where no settings are named). One with a parameter `host` is also given the host, by that name: it
-makes other components with it.
+The factory is called as `factory(settings)`, where `settings` is an instance of the pydantic model that `settings`
+names. Without settings it is called as `factory()`. A factory with a parameter named `host` also receives the host and
+can make other components with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["KINDS", "Component", "Kind"]
 
 
 class Kind(NamedTuple):
-    """One kind of component: what a person types, what a spec calls it, and the hook that registers it."""
+    """One kind of component: its name on the command line, its key in a spec, and its registration hook."""
 
     name: str
     plural: str
@@ -47,14 +47,14 @@ KINDS: dict[str, Kind] = {
 
 
 class Component(NamedTuple):
-    """What a plugin says of one thing it offers."""
+    """One component that a plugin offers."""
 
     name: str
     factory: str
     summary: str
     settings: str = ""
-    """Where its pydantic settings model is; empty when it has no settings."""
+    """Path of the pydantic settings model. Empty if there are no settings."""
     extra: str = ""
-    """The extra of the plugin's own distribution that brings its heavy dependencies; empty when it needs none."""
+    """Extra of the plugin's distribution that installs the heavy dependencies. Empty if there are none."""
     needs: tuple[str, ...] = ()
-    """Top-level modules, looked for without importing them: they tell whether `extra` is there."""
+    """Top-level modules that show whether `extra` is installed. They are looked up, not imported."""

@@ -1,6 +1,6 @@
-"""An agent and an environment on one timeline; it ends as an episode.
+"""Plays an agent and an environment on one timeline; the result is an episode.
 
-The one rule: the world does not wait for the agent. While the agent decides, and while what it began is in flight,
+The world does not wait for the agent. While the agent decides, and while what it began is in flight,
 things go on happening; the interface says when it is shown them, and the agent says whether it breaks off for them.
 
     episode = await Engagement(Inbox(), agent, EventDriven()).run(Task(0, seed=7))
@@ -23,15 +23,13 @@ from typing import Any
 from .agent import Agent, Decision
 from .environment import Environment
 from .episode import Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
-from .errors import InterventionRefused, PluginError
+from .errors import InterventionRefused, PluginError, TimelineError
 from .interfaces import EventDriven, Interface
 from .request import Generation, InFlight, Moment
 from .seeds import Seeds
-from .timeline import Scheduled, Time, Timeline, Work
+from .timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
 
 __all__ = ["Engagement"]
-
-Watch = Callable[[Episode, Turn], None]
 
 
 class Engagement:
@@ -46,18 +44,24 @@ class Engagement:
         time_per_token: Time | None = None,
         horizon: Time = inf,
         max_turns: int = 10_000,
-        watch: Watch | None = None,
+        max_events: float = MAX_EVENTS,
+        max_events_per_instant: float = MAX_EVENTS_PER_INSTANT,
+        watch: Callable[[Episode, Turn], object] | None = None,
     ) -> None:
         self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
         self.horizon, self.max_turns, self.watch = horizon, max_turns, watch
         self._time_per_token = time_per_token
+        self._max_events, self._max_events_per_instant = max_events, max_events_per_instant
 
     async def run(self, task: Task, seeds: Seeds | None = None) -> Episode:
-        """Play the whole episode."""
-        timeline = Timeline()
+        """Play the whole episode. A world that schedules more than `max_events` is taken for one that never ends."""
+        timeline = Timeline(max_events=self._max_events, max_events_per_instant=self._max_events_per_instant)
         episode = Episode(task=task)
-        self.start(timeline, episode, seeds or Seeds(task.seed), ended=timeline.stop)
-        await timeline.run(self.horizon)
+        try:
+            self.start(timeline, episode, seeds or Seeds(task.seed), ended=timeline.stop)
+            await timeline.run(self.horizon)
+        except TimelineError as error:
+            raise TimelineError(f"the world {_name(self.environment)}: {error.message}", fix=error.fix) from error
         if not self.over:
             self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
         episode.finish, episode.rounds = self.finish, self._rounds
@@ -188,6 +192,11 @@ class Engagement:
         self._interrupted = None
         self._note("seen", "", {"events": [index for index, _ in waiting]})
         decision = await self.agent.act(moment)
+        if not (decision.takes >= 0 and 0 <= (decision.wake or 0) < inf):
+            raise PluginError(
+                f"the agent {_name(self.agent)} decided takes={decision.takes}, wake={decision.wake}",
+                fix="both are zero or more, and wake is finite or None",
+            )
         turn = self._turn(decision)
         if decision.takes == 0:
             self._land(decision, turn)
@@ -462,6 +471,10 @@ class _Tracked(Work):
                     finished(self)
                 except InterventionRefused as refusal:  # of an action that takes time: it is refused at its end
                     self._engagement._refuse(self.name, refusal, self._call)
+
+
+def _name(component: object) -> str:
+    return type(component).__name__
 
 
 def _in_flight(work: Work) -> InFlight:

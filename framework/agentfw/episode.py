@@ -1,14 +1,14 @@
-"""The record of an engagement: what happened when, and for each turn the exact tokens.
+"""The record of an engagement: what happened when, and the exact tokens of each turn.
 
-An episode is a plain value. It holds all that scoring, learning and reporting need, goes to disk as one line of JSON,
-comes back equal, and can be handed to another process.
+An episode is a plain value. It holds everything that scoring, learning and reporting need. It is stored as one line of
+JSON, is equal after loading, and can be sent to another process.
 
     >>> episode = Episode(task=Task(index=0, seed=7), environment="inbox")
     >>> Episode.from_record(episode.to_record()) == episode
     True
 
-Each message is kept once, in `Episode.messages`; a turn says which of them it was shown. Each turn's prompt is
-written to disk without the beginning that it shares with the turn before, so a long episode stays linear in its
+Each message is stored once, in `Episode.messages`. A turn lists the indexes of the messages that it was shown. On disk,
+a turn's prompt omits the prefix that it shares with the turn before, so the size of an episode grows linearly with its
 length.
 """
 
@@ -26,13 +26,13 @@ __all__ = ["Call", "Episode", "Event", "Intervention", "Measure", "Message", "Ob
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Which episode this is: everything an environment needs to begin it, and nothing that can't be written down."""
+    """Identifies an episode: everything an environment needs to begin it, as serializable values."""
 
     index: int
     seed: int
     user: str = "user"
     sample: int = 0
-    """Several samples of one task form a group: same world, different choices of the policy."""
+    """Number of the sample. Samples of one task form a group: same world, different choices of the policy."""
     split: str = "test"
 
     @property
@@ -42,7 +42,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Something the world let be known at a time. `text` is how a model reads it; `data` is how a program does."""
+    """Something the world reported at a time. `text` is for models, `data` is for programs."""
 
     time: Time
     name: str
@@ -55,27 +55,27 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """Something an agent does to its world, by name and arguments."""
+    """An action of an agent on its world, by name and arguments."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
-    """The id of the model's call that this came from; its answer carries the same id."""
+    """Id of the model's tool call that this came from. The answer carries the same id."""
 
 
 Call = Intervention
-"""What a model asks for is an intervention that nobody has carried out yet."""
+"""A call that a model asks for is an intervention that has not been carried out yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One entry of a conversation, in the shape that chat models read."""
+    """One entry of a conversation, in the format of chat models."""
 
     role: str
     content: str
     calls: tuple[Call, ...] = ()
     answers: str = ""
-    """On a message of role `tool`: the id of the call that it answers."""
+    """Id of the call that a message of role `tool` answers."""
 
 
 @dataclass(slots=True)
@@ -87,12 +87,12 @@ class Event:
     name: str
     data: dict[str, Any] = field(default_factory=dict)
     seat: str = ""
-    """Which engagement it belongs to when engagements nest; empty for the outermost."""
+    """Name of the inner engagement it belongs to, when engagements are nested. Empty for the outermost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure that the environment noted along the way, such as the error of one round."""
+    """A value that the environment measured during the episode, such as the error of one round."""
 
     name: str
     value: float
@@ -102,18 +102,18 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an answer cost, in tokens. None where the policy didn't say: an unknown number is no zero.
+    """Token usage of an answer. None means that the policy didn't report the number, which is not the same as zero.
 
     >>> Usage(prompt=100, sampled=5) + Usage(prompt=20, cached=15, sampled=7)
     Usage(prompt=120, cached=None, sampled=12)
     """
 
     prompt: int | None = None
-    """Tokens that were read, cached ones included."""
+    """Prompt tokens, cached ones included."""
     cached: int | None = None
-    """How many of them the server had kept from earlier requests."""
+    """Prompt tokens that the server had cached from earlier requests."""
     sampled: int | None = None
-    """Tokens that were generated, also those that an interruption cut off later."""
+    """Generated tokens, including those that an interruption discarded."""
 
     def __add__(self, other: Usage) -> Usage:
         pairs = zip(astuple(self), astuple(other), strict=True)
@@ -122,40 +122,40 @@ class Usage:
 
 @dataclass(slots=True)
 class Turn:
-    """One time that a policy was asked, and what came of it."""
+    """One answer of the policy, with its prompt, its tokens and the calls found in it."""
 
     index: int
     started: Time
     ended: Time
     round: int = 0
     shown: tuple[int, ...] = ()
-    """Indexes into `Episode.messages`: what the policy read."""
+    """Indexes into `Episode.messages` of the messages that the policy read."""
     text: str = ""
     calls: tuple[Call, ...] = ()
     failures: tuple[str, ...] = ()
-    """What could not be understood of the output. Empty is what a format reward pays for."""
+    """Errors from parsing the output. Format rewards use them."""
     count: int = 0
-    """How many tokens were generated; known also where the ids are not."""
+    """Number of generated tokens. It is known even if the token ids are not."""
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
-    """Of the distribution that the tokens were sampled from."""
+    """Log probabilities under the distribution that the tokens were sampled from."""
     version: str = ""
-    """Which adapter of the policy made the tokens."""
+    """Version of the policy's adapter that generated the tokens."""
     finish: str = "stop"
-    """stop, length, or interrupted (then only what was out by then is kept)."""
+    """stop, length, or interrupted. If interrupted, only the output up to then is kept."""
     temperature: float = 1.0
-    """Temperature that the tokens were sampled at; 0 is the likeliest token each time."""
+    """Sampling temperature. 0 is greedy decoding."""
     top_p: float = 1.0
-    """Share of the probability that the tokens were sampled from."""
+    """Nucleus sampling: share of the probability mass that the tokens were sampled from."""
     seat: str = ""
-    """Which engagement asked, when engagements nest; empty for the outermost."""
+    """Name of the inner engagement that asked, when engagements are nested. Empty for the outermost."""
     usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(slots=True)
 class Episode:
-    """Everything one engagement leaves behind."""
+    """The complete record of one engagement."""
 
     task: Task
     environment: str = ""
@@ -163,13 +163,13 @@ class Episode:
     ended: Time = 0
     outcome: dict[str, float] = field(default_factory=dict)
     finish: str = ""
-    """Why it ended: finished (by the environment), horizon, turn_limit, or quiet (nothing more would have happened)."""
+    """Why the episode ended: finished (by the environment), horizon, turn_limit, or quiet (nothing more to happen)."""
     rounds: int = 0
     utility: float = 0.0
     events: list[Event] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
     actions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """What could be called, by the seat that could: the name, description and parameters of each."""
+    """Actions that could be called, by seat: the name, description and parameters of each."""
     messages: list[Message] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
 
@@ -179,7 +179,7 @@ class Episode:
 
     @property
     def usage(self) -> Usage:
-        """What all turns cost together; None for what not every turn has told."""
+        """Total usage of all turns. A number that some turn didn't report is None."""
         return sum((turn.usage for turn in self.turns), Usage(0, 0, 0))
 
     def series(self, name: str) -> list[float]:
@@ -187,7 +187,7 @@ class Episode:
         return [measure.value for measure in self.measures if measure.name == name]
 
     def to_record(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """The episode as plain JSON values."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
         record["task"] = asdict(self.task)
         for name in ("events", "measures"):
@@ -230,7 +230,7 @@ class Episode:
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(
-                f"this is no episode record of agentfw: {error!r}", fix="was it written by another version or program?"
+                f"this is not an agentfw episode record: {error!r}", fix="use the agentfw version that wrote it"
             ) from error
 
 
@@ -251,7 +251,7 @@ def _message(row: list[Any]) -> Message:
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> int:
-    """How many tokens two sequences share from the start."""
+    """Number of tokens that two sequences share at the start."""
     limit = min(len(first), len(second))
     if first[:limit] == second[:limit]:
         return limit

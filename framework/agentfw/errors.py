@@ -1,23 +1,23 @@
-"""Every error that agentfw raises on purpose, in one tree.
+"""The errors that agentfw raises, in one tree.
 
-The one rule: an error says what failed and, in `fix`, what to do about it. The command line prints both lines and
-exits with `exit_code`; a traceback appears only with `--debug`. What a *model* does wrong is never an exception: it
-is data.
+Every error says what failed and, in `fix`, what to do about it. The command line prints both and exits with
+`exit_code`. It prints a traceback only with `--debug`. A mistake of a *model* is never an exception; it is recorded as
+data.
 
     AgentfwError                    1   the run failed
-    ├── UsageError                  2   the caller asked for something that can't be
+    ├── UsageError                  2   the caller asked for something impossible
     │   ├── SettingsError           2   a settings key or value is wrong
-    │   ├── UnknownNameError        2   no such component, key or run; names the nearest
-    │   └── RunFolderError          2   a run folder is missing, foreign, newer or in use
+    │   ├── UnknownNameError        2   no such component, key or run; suggests the nearest name
+    │   └── RunFolderError          2   a run folder is missing, in use, or has another format
     ├── PluginError                 3   a plugin failed to load or broke its contract
     │   ├── DuplicateComponentError 3   two plugins offer one name
-    │   └── MissingExtraError       3   an optional dependency isn't installed
-    ├── TimelineError               1   time would run back, or a model scheduled nonsense
+    │   ├── MissingExtraError       3   an optional dependency isn't installed
+    │   └── TimelineError           3   a world schedules into the past, or goes on for ever
     ├── EndpointError               1   a model server can't be reached or keeps failing
-    │   └── RequestRefusedError     1   it is there, and doesn't take this one request
-    └── StorageError                1   the disk refused; what was acknowledged is intact
+    │   └── RequestRefusedError     1   the server is up but rejects this request
+    └── StorageError                1   writing to disk failed; acknowledged data is intact
 
-    InterventionRefused                 not a failure: the agent sees it as an observation
+    InterventionRefused                 not a failure: the agent receives it as an observation
 
 Example:
 
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class AgentfwError(Exception):
-    """What failed (`message`) and what to do about it (`fix`)."""
+    """Base class of all errors. `message` says what failed, `fix` what to do about it."""
 
     exit_code = 1
 
@@ -67,7 +67,7 @@ class SettingsError(UsageError):
 
 
 class UnknownNameError(UsageError):
-    """A name that nobody knows, with the nearest one that somebody does."""
+    """An unknown name. The message suggests the nearest known one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
         choices = sorted(known)
@@ -76,7 +76,7 @@ class UnknownNameError(UsageError):
         if guess:
             message += f'; did you mean "{guess}"?'
         if not fix:
-            fix = f"known: {', '.join(choices)}" if choices else f"there is no {kind} at all here"
+            fix = f"known: {', '.join(choices)}" if choices else f"no {kind} is available here"
         super().__init__(message, fix=fix)
         self.kind, self.name, self.guess = kind, name, guess
 
@@ -94,7 +94,7 @@ class DuplicateComponentError(PluginError):
 
 
 class MissingExtraError(PluginError):
-    """An optional dependency is missing; the fix is the command that installs it."""
+    """An optional dependency is missing. The fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
@@ -102,7 +102,7 @@ class MissingExtraError(PluginError):
         self.extra = extra
 
 
-class TimelineError(AgentfwError):
+class TimelineError(PluginError):
     pass
 
 
@@ -119,11 +119,11 @@ class StorageError(AgentfwError):
 
 
 class InterventionRefused(Exception):
-    """An environment or tool can't do what it was asked. The text goes to the agent as an observation."""
+    """An environment or tool can't do what it was asked to. The text goes to the agent as an observation."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that a person who typed `name` most likely meant, or None."""
+    """The choice that the user most likely meant by `name`, or None."""
     import difflib
 
     lowered = {choice.lower().replace("-", "_"): choice for choice in choices}

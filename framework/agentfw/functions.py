@@ -1,7 +1,7 @@
-"""Typed Python functions as things a model can call: a JSON schema from the signature, and checked arguments.
+"""Turns typed Python functions into actions for models: a JSON schema from the signature, and checked arguments.
 
-The one rule: what a model gives is never trusted and never crashes anything. Arguments that don't fit are refused in
-words that the model can act on.
+Arguments from a model are never trusted. If they don't fit the signature, the call is refused with a message that the
+model can act on.
 
     >>> def book(room: str, people: int = 2) -> str:
     ...     '''Book a room.
@@ -12,7 +12,7 @@ words that the model can act on.
     >>> spec.parameters["required"], spec.check({"room": "Nile", "people": "3"})
     (['room'], {'room': 'Nile', 'people': 3})
 
-A line `name: words` in the docstring describes that parameter; so does `Annotated[int, "words"]`.
+A line `name: text` in the docstring describes that parameter. So does `Annotated[int, "text"]`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .errors import InterventionRefused
 __all__ = ["FunctionSpec", "describe"]
 
 
-_MOST = 8  # problems that are named; a list of a thousand wrong items is one lesson, not a thousand
-_LONGEST = 100  # characters of what came from a model
+_MOST = 8  # maximum number of problems listed in a refusal
+_LONGEST = 100  # maximum number of characters quoted from a model
 
 
 class FunctionSpec:
-    """A function's name, description, JSON schema, and the check of its arguments."""
+    """A function's name, description, JSON schema, and argument check."""
 
     __slots__ = ("_model", "description", "name", "parameters")
 
@@ -42,7 +42,7 @@ class FunctionSpec:
         self.parameters: dict[str, Any] = _tidy(model.model_json_schema())
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments converted to the annotated types, or `InterventionRefused` with every problem named."""
+        """Convert the arguments to the annotated types. Raises `InterventionRefused` with every problem found."""
         from pydantic import ValidationError
 
         try:
@@ -52,9 +52,9 @@ class FunctionSpec:
             problems = [f"{_place(problem['loc'])}: {problem['msg']}" for problem in found[:_MOST]]
             if len(found) > _MOST:
                 problems.append(f"and {len(found) - _MOST} more")
-            raise InterventionRefused(f"{self.name} can't be called so: {'; '.join(problems)}") from None
+            raise InterventionRefused(f"{self.name} can't be called like this: {'; '.join(problems)}") from None
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise InterventionRefused(f"{self.name} can't be called so: {str(error)[:_LONGEST]}") from None
+            raise InterventionRefused(f"{self.name} can't be called like this: {str(error)[:_LONGEST]}") from None
         return {member.alias: getattr(values, name) for name, member in self._model.model_fields.items()}
 
 
@@ -74,7 +74,7 @@ def describe(
     skip_first: bool = False,
     spec: type[FunctionSpec] = FunctionSpec,
 ) -> FunctionSpec:
-    """Read a function's signature and docstring. `skip_first` leaves out `self`."""
+    """Read a function's signature and docstring. `skip_first` skips `self`."""
     from pydantic import ConfigDict, Field, create_model
 
     hints = typing.get_type_hints(function, include_extras=True)
@@ -85,8 +85,8 @@ def describe(
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise TypeError(
-                f"{function.__qualname__} can't be offered to a model: its parameter {parameter.name!r} has no name to "
-                "be given by; write every parameter out, with a type"
+                f"{function.__qualname__} can't be offered to a model: its parameter {parameter.name!r} isn't passed "
+                "by name; list every parameter, with a type"
             )
         if parameter.name not in hints:
             raise TypeError(
@@ -96,21 +96,21 @@ def describe(
         hint = hints[parameter.name]
         words = next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)), "")
         words = words or notes.get(parameter.name, "")
-        # Under a name of our own: a parameter called json, copy or _x is the author's business, not pydantic's.
+        # Prefixed names: parameters called json, copy or _x would clash with pydantic's own.
         members[f"argument_{index}"] = (hint, Field(default, alias=parameter.name, description=words or None))
     shown = name or function.__name__
-    # allow_inf_nan: JSON has no such numbers, and few functions expect them.
+    # allow_inf_nan: JSON has no NaN or infinity, and few functions expect them.
     model = create_model(shown, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **members)
     return spec(shown, summary, model)
 
 
 def _place(path: tuple[int | str, ...]) -> str:
-    """Where in the arguments; a key that a model made up can be of any length."""
+    """Path of a problem in the arguments. A key that a model made up can be of any length, so it is shortened."""
     return ".".join(map(str, path))[:_LONGEST] or "arguments"
 
 
 def _docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Its prose, and the lines of the form `name: words` as notes on parameters."""
+    """Split a docstring into its prose and its lines of the form `name: text`."""
     notes: dict[str, str] = {}
     prose: list[str] = []
     for line in text.splitlines():
@@ -123,7 +123,7 @@ def _docstring(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without the titles that pydantic makes up of names."""
+    """Remove the titles that pydantic generates from names."""
     schema.pop("title", None)
     for part in schema.get("properties", {}).values():
         part.pop("title", None)

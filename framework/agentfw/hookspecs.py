@@ -1,9 +1,9 @@
 # A hookspec has a docstring and no body: what it returns is what plugins return.
 # mypy: disable-error-code="empty-body"
-"""The hooks that a plugin may implement. docs/hooks.md is made from the docstrings here.
+"""The hooks that a plugin may implement. docs/reference/hooks.md is made from the docstrings here.
 
-A hook that registers something returns light descriptions and does no work; a hook that watches a run returns nothing
-and changes nothing. A hook takes as many of the arguments below as it wants, by these names.
+A registration hook returns light descriptions and does no work. An observer hook returns nothing and changes nothing. A
+hook takes as many of the arguments below as it wants, by these names.
 
     from agentfw import Component, hookimpl
 
@@ -15,8 +15,8 @@ and changes nothing. A hook takes as many of the arguments below as it wants, by
     def agentfw_episode_done(episode):
         print("one more")
 
-Hooks are plain functions: no wrappers and no coroutines, because the order of plugins must never carry meaning and a
-run must never wait for an observer.
+Hooks are plain functions, not wrappers or coroutines: the order of plugins must not matter, and a run must not wait for
+an observer.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["LIFECYCLE_HOOKS", "PLUGIN_API", "REGISTRATION_HOOKS", "SPECS_HOOK", "NamedSpec", "hookimpl", "hookspec"]
 
 PLUGIN_API = 1
-"""What a plugin states as `AGENTFW_PLUGIN_API`; it grows when a hook changes in a way that breaks plugins."""
+"""Value for a plugin's `AGENTFW_PLUGIN_API`. It is increased when a hook changes in a way that breaks plugins."""
 
 REGISTRATION_HOOKS: dict[str, str] = {kind.hook: kind.name for kind in KINDS.values()}
-"""Each hook that registers components, with the kind that it registers."""
+"""The registration hooks, and the kind that each one registers."""
 
 SPECS_HOOK = "agentfw_specs"
 
@@ -62,7 +62,7 @@ class NamedSpec(NamedTuple):
 
     name: str
     path: str
-    """Absolute: `str(Path(__file__).parent / "default.toml")`."""
+    """Absolute path: `str(Path(__file__).parent / "default.toml")`."""
     summary: str
 
 
@@ -73,7 +73,7 @@ def agentfw_environments() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes an environment.
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
@@ -85,7 +85,7 @@ def agentfw_policies() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a policy.
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
@@ -97,19 +97,19 @@ def agentfw_tools() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a tool.
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_memories() -> list[Component]:
-    """Register memories: what an agent keeps of its user between episodes.
+    """Register memories, which keep what an agent learns about its user between episodes.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a memory.
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
@@ -121,7 +121,7 @@ def agentfw_reward_models() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a reward model. On the command line its kind is "reward".
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
@@ -133,7 +133,7 @@ def agentfw_optimizers() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes an optimizer.
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
@@ -145,102 +145,102 @@ def agentfw_learners() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a learner.
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_trackers() -> list[Component]:
-    """Register trackers, to which the metrics of a run are also logged.
+    """Register trackers, which receive the metrics of a run.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a tracker.
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_specs() -> list[NamedSpec]:
-    """Register spec files that a user can run by name; the one called "default" is what a bare `agentfw run` runs.
+    """Register spec files that a user can run by name. `agentfw run` without arguments runs the one named "default".
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
-    Returns: a list of NamedSpec, each with the absolute path of a file; an environment without one begins with "any".
-    Combined: all lists together; two plugins with one name is an error for whoever selects that name.
+    Returns: a list of NamedSpec, each with the absolute path of a file; environments without their own use "any".
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_run_started(run: RunInfo) -> None:
-    """Watch a run begin.
+    """Observe the start of a run.
 
-    Called: once a run, when its folder exists and all components are made; again when it is resumed.
-    With: run, the run that begins: its id, its folder and its spec.
+    Called: once per run, after its folder and all components are created; again when it is resumed.
+    With: run, the run that starts: its id, its folder and its spec.
     Returns: nothing.
-    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_turn(run: RunInfo, episode_id: str, turn: Turn) -> None:
-    """Watch each turn of the policy.
+    """Observe each turn of the policy.
 
     Called: after each turn of the policy, as soon as its tokens are recorded.
     With: run; episode_id, the episode that the turn belongs to; turn, with exact tokens, logprobs and mask.
     Returns: nothing.
-    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_episode_done(run: RunInfo, episode: Episode) -> None:
-    """Watch episodes end.
+    """Observe finished episodes.
 
-    Called: once an episode, when it is on disk; in a training, also for those of evaluations.
+    Called: once per episode, after it is on disk; in a training, also for evaluation episodes.
     With: run; episode, complete, not yet scored.
     Returns: nothing.
-    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_scored(run: RunInfo, scores: Sequence[Score]) -> None:
-    """Watch the reward models.
+    """Observe scores.
 
-    Called: when a group of episodes has been scored; once more for a group that was cut short and then resumed.
-    With: run; scores, all scores of that group, in no meaningful order.
+    Called: after a group of episodes is scored; again if that group was interrupted and resumed.
+    With: run; scores, all scores of that group, in no particular order.
     Returns: nothing.
-    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_updated(run: RunInfo, version: str, metrics: Mapping[str, float]) -> None:
-    """Watch the learner.
+    """Observe updates of the policy.
 
-    Called: after each update that made a new version, when that is on disk, published, and proven to be served.
+    Called: after each update with a new version, once it is on disk, published, and verified as served.
     With: run; version, the new version; metrics, the learner's figures by name.
     Returns: nothing.
-    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.1
     """
 
 
 @hookspec
 def agentfw_run_finished(run: RunInfo, summary: Summary) -> None:
-    """Watch a run end.
+    """Observe the end of a run.
 
     Called: once, when a run is complete; not when it failed or was interrupted.
-    With: run; summary, the figures of the run; of a training, those of its last evaluation.
+    With: run; summary, the metrics of the run; for a training, those of its last evaluation.
     Returns: nothing.
-    Combined: answers are ignored; an observer that raises is noted once and then left out of this run.
+    Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.1
     """

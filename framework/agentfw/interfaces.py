@@ -1,12 +1,12 @@
-"""How what happens in a world reaches its agent: four interfaces, one agent, one environment.
+"""Interfaces: when observations reach the agent.
 
-The one rule: an interface decides *when* an agent is shown what became known, never what. The same agent and the same
-environment run unchanged under each, and what differs in the outcome is what the interface costs.
+An interface decides *when* an agent is shown new observations, never which ones. The same agent and the same
+environment run unchanged under each, so a difference in the outcome is the effect of the interface.
 
-    EventDriven()     at once, also while the agent is busy; it may break off what it is doing
-    StepLoop()        when the agent is done with what it is doing: the usual observe-act loop
-    Polling(every)    like the step loop, and besides at every multiple of `every`
-    Reflex(rule)      at once, and before the agent is asked the rule has acted already
+    EventDriven()     at once, even while the agent is busy; the agent may interrupt what it is doing
+    StepLoop()        when the agent has finished its current decision: the usual observe-act loop
+    Polling(every)    like the step loop, and also at every multiple of `every`
+    Reflex(rule)      at once, after a fixed rule has already reacted
 
     >>> Polling(15).delivery(now=31, busy=True), StepLoop().delivery(now=31, busy=True)
     (45, None)
@@ -30,14 +30,14 @@ Rule = Callable[[Observation], Iterable[Intervention]]
 
 
 class Interface:
-    """When observations are delivered; and what happens before they are."""
+    """Base class of interfaces."""
 
     def delivery(self, now: Time, busy: bool) -> Time | None:
-        """When to show the agent what waits for it; None for as soon as it is no longer busy."""
+        """Time at which to show the agent its waiting observations. None: as soon as it is no longer busy."""
         raise NotImplementedError
 
     def reflex(self, observation: Observation, rule: Rule) -> Iterable[Intervention]:
-        """What is done about an observation before the agent knows of it. `rule` is the environment's own reflex."""
+        """The reaction to an observation, before the agent sees it. `rule` is the environment's own reflex."""
         return ()
 
 
@@ -59,13 +59,13 @@ class Polling(Interface):
 
     def __post_init__(self) -> None:
         if not 0 < self.every < inf:
-            raise SettingsError(f"can't poll every {self.every}", fix="give a time above zero, such as polling:15")
+            raise SettingsError(f"can't poll every {self.every}", fix="use an interval above zero, such as polling:15")
 
     def delivery(self, now: Time, busy: bool) -> Time | None:
         steps = now / self.every
-        if not busy or steps >= 2**53:  # multiples closer together than floats are: every moment is one
+        if not busy or steps >= 2**53:  # above 2**53, multiples are closer together than floats
             return now
-        # Not the ceiling: the quotient of a multiple can come out a little above its number.
+        # Not math.ceil: the quotient of an exact multiple can be rounded up.
         number = round(steps)
         when = number * self.every
         return when if when >= now else (number + 1) * self.every
@@ -74,7 +74,7 @@ class Polling(Interface):
 @dataclass(frozen=True)
 class Reflex(Interface):
     rule: Rule | None = None
-    """None uses the environment's own `reflex`."""
+    """Rule to use. None uses the environment's own `reflex`."""
 
     def delivery(self, now: Time, busy: bool) -> Time | None:
         return now
@@ -87,14 +87,14 @@ _NAMES = ("event_driven", "step_loop", "polling:EVERY", "reflex")
 
 
 def parse_interface(text: str) -> Interface:
-    """An interface from the words that a spec or a command line has for it."""
+    """Parse an interface from its text in a spec or on the command line."""
     name, _, argument = text.strip().lower().partition(":")
-    name = name.replace("-", "_")  # of the name only: 1e-3 is a number
+    name = name.replace("-", "_")  # only in the name: 1e-3 is a number
     if name == "polling":
         try:
             return Polling(float(argument))
         except ValueError:
-            raise SettingsError(f'"{text}" says no interval', fix="write polling:15 to look every 15 units") from None
+            raise SettingsError(f'"{text}" has no interval', fix="write polling:15 to look every 15 units") from None
     plain = {"event_driven": EventDriven, "step_loop": StepLoop, "reflex": Reflex}.get(name)
     if plain is None or argument:
         raise UnknownNameError("interface", text, _NAMES)

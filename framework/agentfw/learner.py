@@ -1,7 +1,7 @@
-"""What a learner is: episodes with advantages in, a new version of the policy out.
+"""The learner interface: turns episodes with advantages into a new version of the policy.
 
-The one rule: an update is all or nothing. It writes its adapter under a new name and gives that name back; whatever was
-there before is untouched, so a killed update can simply be done again.
+An update is all or nothing. It writes its adapter under a new name and returns that name. Existing files stay
+untouched, so a killed update can simply be repeated.
 
     class Counter(Learner):
         def update(self, batch: Batch) -> Update:
@@ -23,18 +23,18 @@ __all__ = ["Batch", "Learner", "Update"]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one update learns from."""
+    """The data of one update."""
 
     episodes: Sequence[Episode]
     advantages: Sequence[Advantage]
     loss: Loss
     folder: Path
-    """Where the new adapter goes; it does not exist yet."""
+    """Folder for the new adapter. It does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What came of an update."""
+    """The result of an update."""
 
     version: str
     adapter: Path
@@ -42,34 +42,42 @@ class Update:
 
 
 class Learner:
-    """Something that learns. `update` is the one method that it must have."""
+    """Base class of learners. Only `update` must be implemented."""
 
     def update(self, batch: Batch) -> Update:
         raise NotImplementedError
 
     def open(self, folder: Path) -> None:
-        """A training begins or goes on. `folder` is the learner's own; every batch's folder lies below it."""
+        """Called when a training begins or resumes. `folder` belongs to the learner; batch folders are below it."""
 
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
-        """What the newest version, or with `base` the model without adapter, thinks of these tokens after this prompt.
+        """Logprobs of these tokens after this prompt, under the newest version or, with `base`, without the adapter.
 
-        A training compares them with what the policy says: so it is proven which weights are served. A learner that has
-        no tokens gives nothing.
+        A training compares them with the policy's own logprobs to verify which weights are served. A learner that
+        doesn't work with tokens returns nothing.
         """
         return ()
 
     def state(self) -> dict[str, Any]:
-        """What it needs to go on, as JSON values or paths below the run's folder."""
+        """State needed to resume, as JSON values or paths below the run's folder."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state` gave; called after `open`."""
+        """Restore what `state` returned. Called after `open`."""
+
+    def start(self, folder: Path) -> Update | None:
+        """What training starts from, written below `folder`; None where that is the policy's own base.
+
+        The policy is published to before the first episode. Called again whenever the training is resumed, also after
+        `restore`, with the same folder.
+        """
+        return None
 
     def rest(self) -> None:
-        """Give back what device memory it can: the policy is about to work, perhaps on the same device."""
+        """Release device memory. The policy is about to work, perhaps on the same device."""
 
     def wake(self) -> None:
-        """Take it back: an update or a question about logprobs comes next."""
+        """Take device memory back. An update or a question about logprobs comes next."""
 
     def close(self) -> None:
-        """Let go of memory and processes."""
+        """Release memory and processes."""

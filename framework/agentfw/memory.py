@@ -1,15 +1,15 @@
-"""What a memory is to an agent: it recalls before acting and learns after episodes.
+"""The memory interface: recalls before the agent acts, and learns from finished episodes.
 
-The one rule: learning is idempotent by episode. A run that was killed and resumed may hand the same episode over
-twice, and the memory must be the same as if it had come once. Two runs number their episodes alike: a memory that
-outlives a run keeps them by the run's name as well, or by environment, user and seed where the same task is the same
+Learning must be idempotent per episode. A run that is killed and resumed may pass the same episode twice, and the
+memory must end up the same as if it had been passed once. Different runs use the same episode numbers. A memory that
+outlives a run therefore needs the run's name in its keys, or environment, user and seed where the same task is the same
 experience.
 
     class Notebook(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:
             return [Recollection(note) for note in self.notes[-query.limit:]]
 
-One memory serves all episodes of a run at once, so whatever it keeps for an episode in progress is kept by `task.id`.
+One memory serves all episodes of a run concurrently. State of an episode in progress is kept by `task.id`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Memory", "Query", "Recollection"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What an agent is about to act on."""
+    """The situation that the agent is about to act in."""
 
     text: str
     task: Task
@@ -43,7 +43,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """Something remembered, as the agent reads it, and why it came up."""
+    """One remembered item: the text that the agent reads, and why it was recalled."""
 
     text: str
     score: float = 0.0
@@ -51,24 +51,24 @@ class Recollection:
 
 
 class Memory:
-    """Something that remembers. `recall` is the one method that it must have."""
+    """Base class of memories. Only `recall` must be implemented."""
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
-        """The best first. Nothing is a fine answer."""
+        """Return matching items, the best first. An empty result is fine."""
         raise NotImplementedError
 
     async def learn(self, episode: Episode, reward: float) -> None:
-        """Take what is worth keeping from an episode and what it earned."""
+        """Learn from a finished episode and its scores."""
 
     def open(self, folder: Path) -> None:
-        """A run begins or goes on. `folder` is its own, to keep things in; its name tells runs apart."""
+        """Called when a run begins or resumes. `folder` is the memory's own; its name identifies the run."""
 
     def begin(self, task: Task) -> None:
-        """An episode begins, perhaps for the second time: what a broken-off attempt at it left is forgotten."""
+        """Called when an episode begins. If an earlier attempt at it was interrupted, forget that attempt."""
 
     def tools(self, task: Task) -> Sequence[Tool]:
-        """What the agent of this episode can do with the memory itself."""
+        """Actions that the agent of this episode can call on the memory itself."""
         return ()
 
     async def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""

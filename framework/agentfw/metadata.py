@@ -55,7 +55,7 @@ class Scan(NamedTuple):
 
 
 def normalise(name: str) -> str:
-    """A distribution's name as package indexes compare it: `Agentfw_Notes` and `agentfw-notes` are one."""
+    """A distribution's normalised name: `Agentfw_Notes` and `agentfw-notes` are the same."""
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
 
 

@@ -1,13 +1,13 @@
-"""An engagement as a module of an agent: the same interface again, one level down.
+"""Nested engagements: an agent in its own world can be a module of another agent's world.
 
-The one rule: to the outer agent the module is part of its world: commands to it are interventions, what it reports are
-observations. To the inner agent the commands are observations, and `report` is an intervention.
+To the outer agent, the module is part of its world: commands to the module are interventions, and its reports are
+observations. To the inner agent, commands are observations and `report` is an intervention.
 
     patrol = Nested(Grid(), navigator, StepLoop())              # the navigator's own world, on the same clock
     Engagement(Composed(Town(), {"legs": patrol}), planner)     # planner: Intervention("legs.command", {"to": "A"})
 
-`Composed` puts modules beside a world: an intervention `module.action` goes to the module, and what the module lets be
-known comes out as `module.name`. A module that has ended says so (`module.ended`); the world beside it goes on.
+`Composed` puts modules next to a world. An intervention `module.action` goes to the module, and the module's reports
+appear as `module.name`. When a module ends, it reports `module.ended`, and the world continues.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalP
 
 
 class Nested(Environment):
-    """An inner agent in its inner world. What it is told arrives as `command`; its `report` comes out."""
+    """An inner agent in its inner world. Commands to it arrive as `command`; its `report` goes to the outer agent."""
 
     def __init__(
         self, environment: Environment, agent: Agent, interface: Interface | None = None, *, seat: str = ""
     ) -> None:
-        """`seat` is how the record calls it; a module of `Composed` has its name there unless another is given."""
+        """`seat` is its name in the record. Default: its name in `Composed`."""
         self.environment, self.agent, self.interface, self.seat = environment, agent, interface, seat
 
     def brief(self) -> Brief:
@@ -67,7 +67,7 @@ class Nested(Environment):
 
 
 class _Reporting(Environment):
-    """The inner world, with one more action: to report upwards."""
+    """The inner world with one more action, `report`, which goes to the outer agent."""
 
     def __init__(self, environment: Environment, report: Callable[[Mapping[str, Any]], None]) -> None:
         self._environment, self._report = environment, report
@@ -96,7 +96,7 @@ class _Reporting(Environment):
 
 
 class Composed(Environment):
-    """A world with modules beside it, each under a name."""
+    """A world with named modules next to it."""
 
     def __init__(self, environment: Environment, modules: Mapping[str, Environment]) -> None:
         self.environment, self.modules = environment, modules
@@ -141,11 +141,11 @@ class Composed(Environment):
 
 
 class _Prefixed:
-    """A world whose observations carry the name of the module that made them."""
+    """A world that prefixes its observations with the name of its module."""
 
     def __init__(self, world: World, name: str) -> None:
         self._world, self.name = world, name
-        self.seeds = world.seeds.child(name)  # two modules of one kind must not live through the same day
+        self.seeds = world.seeds.child(name)  # so that two modules of one kind don't see the same random events
 
     def random(self, name: str) -> random.Random:
         return self._world.random(f"{self.name}.{name}")
@@ -154,7 +154,7 @@ class _Prefixed:
         self._world.observe(f"{self.name}.{name}", data, text=text)
 
     def finish(self, **outcome: float) -> None:
-        """The module is over, not the world that it belongs to."""
+        """Report that the module has ended. The world it belongs to continues."""
         self.observe("ended", outcome)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,8 +1,7 @@
-"""What an optimizer is: scores in, advantages out, and the name of a loss.
+"""The optimizer interface: turns scores into advantages and names the loss.
 
-The one rule: an optimizer is arithmetic on scores. It sees no tokens and no weights, and what it remembers between
-batches (PARPO's user anchors) it can write down and take back, so that a resumed training goes on as if it had never
-stopped.
+An optimizer is arithmetic on scores. It sees neither tokens nor weights. Whatever it keeps between batches, such as
+PARPO's user anchors, can be saved and restored, so that a resumed training continues as if it had never stopped.
 
     class Centred(Optimizer):
         def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
@@ -23,23 +22,22 @@ __all__ = ["Advantage", "Loss", "Optimizer", "Scored"]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An episode with what the reward models said of it, and its one mixed reward.
+    """An episode with its scores and its total reward.
 
-    The scores that an optimizer sees are already weighted: each value is multiplied by its component's weight at its
-    round and at this point of the training. So an optimizer only sums what belongs to a round, a turn, a track or a
-    component.
+    The scores are already weighted: each value is multiplied by its component's weight for its round and the current
+    training progress. An optimizer only has to sum the scores of a round, a turn, a track or a component.
     """
 
     episode: Episode
     scores: tuple[Score, ...]
-    """Empty where the run has no reward models, and the environment's own utility is the reward."""
+    """Empty if the run has no reward models. Then the environment's own utility is the reward."""
     reward: float
-    """The sum of the weighted scores, or that utility."""
+    """The sum of the weighted scores, or the utility."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advantage:
-    """How much better than expected one turn was; every token of the turn carries it."""
+    """How much better than expected one turn was. It applies to every token of the turn."""
 
     episode: str
     turn: int
@@ -48,45 +46,45 @@ class Advantage:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Which loss the advantages are meant for: one loss with settings, so that algorithms differ in values, not code.
+    """Which loss to use with the advantages. Algorithms share one loss and differ only in its settings.
 
-    `clipped` is the policy gradient -min(w r A, w clip(r) A) over tokens, with the ratio r to the policy that sampled;
-    `likelihood` is -A log p, which needs no ratio: demonstrations are learned with it.
+    `clipped` is the policy gradient -min(w r A, w clip(r) A) over tokens, where r is the ratio to the policy that
+    sampled. `likelihood` is -A log p, without a ratio, for learning from demonstrations.
     """
 
     name: str = "clipped"
-    """`clipped` and `likelihood` are ours; a learner of another plugin may know others, and refuses what it doesn't."""
+    """`clipped` and `likelihood` are built in. A learner may support others, and must reject those it doesn't know."""
     clip_low: float = 0.2
-    """A ratio below 1 - clip_low earns nothing more."""
+    """Lower clipping range of the importance ratio: r is clipped at 1 - clip_low."""
     clip_high: float = 0.2
-    """A ratio above 1 + clip_high earns nothing more."""
+    """Upper clipping range of the importance ratio: r is clipped at 1 + clip_high."""
     ratio: Literal["token", "sequence"] = "token"
-    """Of each token, or the geometric mean over a turn's tokens (GSPO)."""
+    """Ratio of each token, or the geometric mean over the tokens of a turn (GSPO)."""
     ratio_cap: float | None = None
-    """No ratio counts for more than this, also where the advantage is negative and nothing is clipped."""
+    """Upper limit of the ratio, also for negative advantages, where clipping doesn't apply."""
     aggregation: Literal["token_mean", "sequence_mean", "episode_mean", "token_sum"] = "token_mean"
-    """The mean over all tokens of the batch; over turns, of each turn's mean over its tokens; over episodes, of each
-    episode's mean over its tokens; or over episodes, of each episode's sum over its tokens divided by `length`."""
+    """Mean over all tokens of the batch; over turns, of each turn's token mean; over episodes, of each episode's token
+    mean; or over episodes, of each episode's token sum divided by `length`."""
     length: int | None = None
-    """With `token_sum`, the constant that an episode's sum is divided by, so that no length is favoured."""
+    """With `token_sum`, the constant that an episode's sum is divided by. It doesn't favour any length."""
     kl: float = 0.0
-    """How much the distance to the policy without adapter costs; a term of its own, never part of an advantage."""
+    """Weight of the KL penalty towards the policy without adapter. It is a separate term, not part of an advantage."""
     importance_cap: float | None = None
-    """Weigh tokens by trainer's over sampler's probability, at most by this: what corrects a sampler that differs."""
+    """Upper limit of the importance weight (trainer's over sampler's probability) that corrects for the sampler."""
 
 
 class Optimizer:
-    """Something that turns scores into advantages. `advantages` is the one method that it must have."""
+    """Base class of optimizers. Only `advantages` must be implemented."""
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        """One advantage for each turn that is to be learned from. A group holds the samples of one task."""
+        """One advantage for each turn to learn from. A group holds the samples of one task."""
         raise NotImplementedError
 
     def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
-        """How many further groups to play before this batch is learned from; `wanted` is how many were planned.
+        """Number of further groups to play before learning from this batch. `wanted` is the planned number of groups.
 
-        A training asks again after playing them, until the answer is 0. It depends on the arguments and the settings
-        alone, so that a resumed training plays the same groups, and becomes 0 after finitely many groups.
+        A training plays them and asks again until the answer is 0. The answer must depend only on the arguments and the
+        settings, so that a resumed training plays the same groups, and must reach 0 after finitely many groups.
         """
         return 0
 
@@ -94,12 +92,12 @@ class Optimizer:
         return Loss()
 
     def metrics(self) -> Mapping[str, float]:
-        """Figures of the last batch by name, such as how many groups had nothing to compare."""
+        """Metrics of the last batch by name, such as the number of groups that were skipped."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """What it remembers, as JSON values."""
+        """State to keep between batches, as JSON values."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""

@@ -1,7 +1,7 @@
-"""Everything that the command prints goes through one object.
+"""Prints all output of the commands.
 
-The one rule: data goes to stdout, everything else to stderr; `--json` turns the data into one JSON value and nothing
-else comes to stdout. No colour where nobody sees it: in a pipe, or with NO_COLOR.
+Data goes to stdout, everything else to stderr. With `--json`, the data is a single JSON value, and nothing else goes to
+stdout. Colours are off in a pipe or with NO_COLOR.
 
     out = Out(json=as_json)
     out.table(["run", "state"], [["2026-11-21-inbox-7f3a", "done"]])
@@ -20,27 +20,27 @@ __all__ = ["Out", "width_of"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _NARROWEST = 20
-"""A last column is wrapped into no less than this; a terminal that hasn't even that wraps by itself."""
+"""Minimum width of a wrapped last column. On narrower terminals, the terminal itself wraps."""
 
 
 class Out:
-    """Where a command prints."""
+    """Prints a command's output."""
 
     def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
         self.json, self.quiet = json, quiet
 
     def data(self, value: Any) -> None:
-        """The answer, as JSON. JSON has no infinity and no NaN: what isn't known is null."""
+        """Print the result as JSON. JSON has no infinity or NaN, so these become null."""
         import json
 
         print(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str, allow_nan=False))
 
     def line(self, text: str = "") -> None:
-        """A line of the answer, for people."""
+        """Print a line of the result, for people."""
         print(text)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-        """Aligned columns. On a terminal, the last column wraps into the width that is there."""
+        """Print aligned columns. On a terminal, the last column is wrapped to the available width."""
         widths = [max(width_of(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
         last = len(columns) - 1
         wrap = sys.stdout.isatty() and last not in right
@@ -54,30 +54,30 @@ class Out:
                 self.line(text)
 
     def note(self, text: str) -> None:
-        """Something to know, beside the answer."""
+        """Print additional information to stderr."""
         if not self.quiet:
             print(self.style(text, "dim", stream=sys.stderr), file=sys.stderr)
 
     def progress(self, text: str) -> None:
-        """Show how far it is, in place of the line before; only on a terminal. An empty text ends the line."""
+        """Show the progress, replacing the previous progress line. Only on a terminal. An empty text ends the line."""
         if sys.stderr.isatty() and not self.quiet:
             print(f"\r\x1b[K{text}" if text else "", end="" if text else "\n", file=sys.stderr, flush=True)
 
     def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
-        """What went wrong and what to do about it; also with --quiet."""
+        """Print an error and its fix, even with --quiet."""
         print(self.style(f"{label}:", "red", "bold", stream=sys.stderr), message, file=sys.stderr)
         if fix:
             print(self.style("  fix:", "green", "bold", stream=sys.stderr), fix, file=sys.stderr)
 
     def style(self, text: str, *names: str, stream: IO[str] | None = None) -> str:
-        """Text in a style, where there is somebody to see it."""
+        """Style the text if colours are on."""
         if not text or not _coloured(stream or sys.stdout):
             return text
         return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
 
 
 def width_of(text: str) -> int:
-    """How many cells a text takes on a terminal: wide characters take two, marks that combine take none.
+    """Number of terminal cells that a text takes. Wide characters take two, combining marks none.
 
     >>> width_of("mail"), width_of("手紙")
     (4, 4)
@@ -115,7 +115,7 @@ def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], *, w
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most so many cells, broken between words; a word that is longer stays whole."""
+    """Wrap the text into lines of at most this width, between words. A longer word stays whole."""
     lines = [""]
     for word in text.split():
         joined = f"{lines[-1]} {word}".lstrip()

@@ -1,11 +1,11 @@
-"""Reading calls out of what a model wrote.
+"""Reads tool calls from the text of a model.
 
-The one rule: no text whatsoever raises here. What can be understood becomes calls; what looks like a call and can't be
-understood becomes a failure in words, for the record and for a format reward.
+No text raises an exception here. Whatever can be understood becomes a call. Whatever looks like a call but can't be
+parsed becomes a failure message, for the record and for a format reward.
 
-Understood are the shapes that models are trained to write: a JSON object or list with `name` and `arguments` (or
-`parameters`), bare, in a code fence, or in <tool_call> tags, anywhere in the text; the same as an OpenAI server would
-send it (`function`, `tool_calls`); and XML elements such as <open message="3"/> whose name is one of the actions.
+It understands the formats that models are trained to write: a JSON object or list with `name` and `arguments` (or
+`parameters`), bare, in a code fence, or in <tool_call> tags, anywhere in the text; the same in the format of an OpenAI
+server (`function`, `tool_calls`); and XML elements such as <open message="3"/> whose name is an action.
 
     >>> text = 'Sure. <tool_call>{"name": "open", "arguments": {"message": 3}}</tool_call>'
     >>> parse_calls(text, ["open"]).calls[0].arguments
@@ -13,8 +13,8 @@ send it (`function`, `tool_calls`); and XML elements such as <open message="3"/>
     >>> parse_calls('<open message="3"/>', ["open"]).calls[0].arguments
     {'message': '3'}
 
-Arguments hold plain JSON only: no NaN or infinity, no half of a surrogate pair, nothing nested deeper than anybody
-means. The time is linear in the text, however it was made up.
+Arguments hold plain JSON only: no NaN, no infinity, no lone surrogates, and no excessive nesting. Parsing takes linear
+time for any text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Parsed", "parse_calls"]
 
 @dataclass(slots=True)
 class Parsed:
-    """What a text holds."""
+    """The calls and failures found in a text."""
 
     calls: list[Call] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A JSON value, or a failure in words, and where it stands."""
+    """A JSON value or a failure message, with its position."""
 
     start: int
     end: int
@@ -56,23 +56,23 @@ _BLOCK = re.compile(r"<tool_call>(?P<tagged>.*?)(?:</tool_call>|\Z)|```(?P<kind>
 _OBJECT = re.compile(r'\{\s*"')
 _ATTRIBUTE = re.compile(r"""([\w.-]+)\s*=\s*("[^"]*"|'[^']*')""")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_KINDS = ("", "json", "tool_call")  # of code fences; what is marked as another language is no call
-_LONGEST = 1_000_000  # characters; what is beyond is not read
-_MOST = 64  # calls in one answer, and failures; more is a model that has lost the thread
-_DEEPEST = 64  # values within values
-_ATTEMPTS = 1_000  # places where a bare object might begin
+_KINDS = ("", "json", "tool_call")  # of code fences; a fence marked as another language is not a call
+_LONGEST = 1_000_000  # characters; the rest is not read
+_MOST = 64  # calls, and failures, in one answer; more means that the model is stuck in a loop
+_DEEPEST = 64  # levels of nesting
+_ATTEMPTS = 1_000  # positions at which a bare object might begin
 _decode = json.JSONDecoder().raw_decode
 
 
 def parse_calls(text: str, names: Collection[str]) -> Parsed:
-    """The calls in a text, to any of the actions `names`."""
+    """Parse the calls in a text to any of the actions `names`."""
     parsed = Parsed()
     text = text[:_LONGEST]
     blocks = list(islice(_BLOCK.finditer(text), _MOST + 1))
     found = [*_in_blocks(blocks), *islice(_bare(text, blocks), _MOST + 1)]
     taken = [(one.start, one.end) for one in found if not one.failure]
     elements = list(_elements(text, names, taken))
-    # An element inside a block is what the block is for.
+    # An element inside a block is part of that block's content.
     found = [one for one in found if not (one.failure and _within(one, elements))]
     for one in sorted([*found, *elements], key=lambda one: one.start):
         for value in one.value if isinstance(one.value, list) else [one.value]:
@@ -91,7 +91,7 @@ def _within(block: _Found, elements: list[_Found]) -> bool:
 
 
 def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
-    """One JSON value as a call, or as a failure."""
+    """Read one JSON value as a call, or record a failure."""
     if not isinstance(value, dict):
         parsed.failures.append(f"a call must be an object with a name and arguments, not {type(value).__name__}")
         return
@@ -127,13 +127,13 @@ def _in_blocks(blocks: list[re.Match[str]]) -> Iterator[_Found]:
         if value is not None and (tagged or _is_call(value)):
             yield _Found(*block.span(), value=_unwrapped(value))
         elif tagged:
-            yield _Found(*block.span(), failure="a <tool_call> that holds no JSON")
+            yield _Found(*block.span(), failure="a <tool_call> without JSON in it")
         elif '"name"' in inner:
-            yield _Found(*block.span(), failure="a code block that is meant as a call but holds no JSON")
+            yield _Found(*block.span(), failure="a code block that looks like a call but contains no JSON")
 
 
 def _bare(text: str, blocks: list[re.Match[str]]) -> Iterator[_Found]:
-    """The JSON objects that stand in the text by themselves and are calls."""
+    """The JSON objects outside of tags and fences that are calls."""
     position = attempts = read = 0
     after = iter(blocks)
     block = next(after, None)
@@ -161,13 +161,13 @@ def _bare(text: str, blocks: list[re.Match[str]]) -> Iterator[_Found]:
         if _is_call(value):
             plain = _plain(value)
             if plain is None:
-                yield _Found(start, position, failure="a call that is no plain JSON, or nested too deep")
+                yield _Found(start, position, failure="a call that is not plain JSON, or nested too deep")
             else:
                 yield _Found(start, position, value=_unwrapped(plain))
 
 
 def _elements(text: str, names: Collection[str], taken: list[tuple[int, int]]) -> Iterator[_Found]:
-    """XML elements named like an action; attributes are arguments, and text inside is `text`."""
+    """XML elements named like an action. Attributes are arguments, and text inside is `text`."""
     if not names or "<" not in text:
         return
     some = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
@@ -182,20 +182,20 @@ def _elements(text: str, names: Collection[str], taken: list[tuple[int, int]]) -
 
 
 def _is_call(value: object) -> bool:
-    """Whether a value is meant as a call, well or badly made."""
+    """Whether a value looks like a call, valid or not."""
     if isinstance(value, list):
         return bool(value) and all(_is_call(one) for one in value[:_MOST])
     return isinstance(value, dict) and any(key in value for key in ("name", "function", "tool_calls"))
 
 
 def _unwrapped(value: object) -> object:
-    """The list that an OpenAI server wraps calls in."""
+    """The list in which an OpenAI server wraps calls."""
     wrapped = value.get("tool_calls") if isinstance(value, dict) else None
     return wrapped if isinstance(wrapped, list) else value
 
 
 def _loads(text: str) -> Any:
-    """The JSON value that a text is, or None."""
+    """The text as a JSON value, or None."""
     try:
         return _plain(json.loads(text))
     except (ValueError, RecursionError):
@@ -203,7 +203,7 @@ def _loads(text: str) -> Any:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """A decoded value with whole characters, or None where it holds what JSON can't say or is nested too deep."""
+    """A decoded value without lone surrogates, or None if it is not plain JSON or nested too deep."""
     try:
         return _plainly(value, depth)
     except ValueError:
@@ -225,5 +225,5 @@ def _plainly(value: Any, depth: int) -> Any:
 
 
 def _whole(text: str) -> str:
-    """Half of a surrogate pair is no character: no file and no tokenizer takes it."""
+    """A lone surrogate is not a character. No file or tokenizer accepts it."""
     return _SURROGATE.sub("\ufffd", text)

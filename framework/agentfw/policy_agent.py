@@ -1,10 +1,10 @@
-"""The agent made of a policy, tools and memories.
+"""An agent made of a policy, tools and memories.
 
-The one rule: the conversation that the policy reads is made here and nowhere else, message by message, and each
-message is made once; so turns share their beginnings, in the record and in whatever learns from it.
+The conversation that the policy reads is built here and nowhere else. Each message is created once, so consecutive
+turns share their prefix, in the record and for whatever learns from it.
 
-What became known since the last turn is one user message (with what the memories recalled); the answers to the
-policy's own calls are tool messages; an answer that was broken off stays in the conversation as far as it had come.
+New observations become one user message, together with what the memories recalled. Answers to the policy's own calls
+are tool messages. An interrupted answer stays in the conversation up to where it was interrupted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["PolicyAgent"]
 
 
 class PolicyAgent(Agent):
-    """One episode's agent. Policy, tools and memories are shared with other episodes; the conversation isn't."""
+    """The agent of one episode. It shares policy, tools and memories with other episodes, but not the conversation."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class PolicyAgent(Agent):
         return self._tools
 
     def attend(self, observations: Sequence[Observation], thought: InFlight) -> bool:
-        """Break off once for news, but not again before an answer is out: else a busy world would never get one."""
+        """Interrupt once for news, then not until the next answer. A busy world would otherwise prevent any answer."""
         return not self._was_broken_off
 
     async def act(self, moment: Moment) -> Decision:
-        if self._acting:  # two episodes would be told as one conversation
+        if self._acting:  # two episodes would mix in one conversation
             raise UsageError(
                 "one PolicyAgent is in two engagements at once",
-                fix="make a PolicyAgent for each; they may share the policy, the tools and the memories",
+                fix="create one PolicyAgent per engagement; they can share the policy, the tools and the memories",
             )
         self._acting = True
         try:
@@ -86,7 +86,7 @@ class PolicyAgent(Agent):
         generation = await self.policy.generate(
             Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
         )
-        # A policy that says nothing else has sampled as it was asked to.
+        # A policy that reports nothing else has sampled as requested.
         if generation.temperature is None:
             generation.temperature = self.sampling.temperature
         if generation.top_p is None:
@@ -98,7 +98,7 @@ class PolicyAgent(Agent):
             calls, failures = tuple(parsed.calls), parsed.failures
         self._asked += 1
         if not all(call.id for call in generation.calls) or not generation.calls:
-            # Read out of the text, or made by a program: they get ids that are their own in this conversation.
+            # Calls parsed from text, or made by a program, get ids that are unique in this conversation.
             calls = tuple(Call(call.name, call.arguments, f"{self._asked}.{i}") for i, call in enumerate(calls))
         self._past[-1].append(Message("assistant", generation.text, calls))
         self._open.update((call.id, call) for call in calls)
@@ -106,7 +106,7 @@ class PolicyAgent(Agent):
         return Decision(calls, takes, None, generation, shown, failures)
 
     def _before(self, shown: Sequence[Message], moment: Moment) -> Generation | None:
-        """How the last answer was generated, if what was shown then is where the conversation still begins."""
+        """How the last answer was generated, if the messages it was shown are still a prefix of the conversation."""
         if self._answered is None:
             return None
         earlier, generation = self._answered
@@ -115,11 +115,11 @@ class PolicyAgent(Agent):
         return generation if goes_on and shown[len(earlier)].content == generation.text else None
 
     def _window(self) -> list[Message]:
-        """The conversation so far, or the last `window` turns of it."""
+        """The conversation so far, or its last `window` turns."""
         turns = self._past if self.window is None else self._past[-self.window :]
         messages = list(chain.from_iterable(turns))
         if len(turns) < len(self._past):
-            # An answer whose call was cut off is nothing that a chat model can read.
+            # A chat model can't read an answer without its call.
             while messages[0].role == "tool":
                 messages.pop(0)
         return messages
@@ -132,7 +132,7 @@ class PolicyAgent(Agent):
         return [found for memory in self.memories for found in await memory.recall(query)]
 
     def _listen(self, moment: Moment, recalled: Sequence[Recollection]) -> None:
-        """Put what became known into the conversation."""
+        """Add new observations to the conversation."""
         if moment.interrupted is not None and self._past:
             broken = self._past[-1].pop()
             for call in broken.calls:
@@ -148,7 +148,7 @@ class PolicyAgent(Agent):
                 entry.append(Message("tool", str(observation), answers=name))
             else:
                 rest.append(observation)
-        # A chat needs an answer to every call: what the world took without a word was accepted.
+        # A chat needs an answer to every call. Without an answer from the world, the call was accepted.
         entry += [Message("tool", "accepted", answers=name) for name in self._open]
         self._open.clear()
         lines = [f"[{moment.now:g}]" + (f" round {moment.round} of {moment.rounds}" if moment.rounds else "")]

@@ -1,7 +1,7 @@
-"""What an agent is shown and asked, and what a policy answers, as plain values.
+"""The values that agents, policies and environments exchange: what an agent is shown and what a policy answers.
 
-Everything here is a leaf: environments, tools, agents and policies all speak in these values and needn't import each
-other for it.
+This module imports none of them. Environments, tools, agents and policies all use these values and don't have to import
+each other for them.
 
     request = Request([Message("user", "What next?")], actions=[Action("pour", "Pour the tea", {})])
     generation = Generation(text="pour()", usage=Usage(prompt=12, sampled=3))
@@ -21,7 +21,7 @@ __all__ = ["Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sa
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing an agent can do here, as a model reads it."""
+    """One available action, as described to a model."""
 
     name: str
     description: str
@@ -31,7 +31,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Something that is going on, or was put aside and can be taken up again."""
+    """An activity in progress, or one that was suspended and can be resumed."""
 
     name: str
     spent: Time
@@ -41,39 +41,39 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What an agent is shown when it is asked."""
+    """What an agent is shown when it is asked to decide."""
 
     now: Time
     observations: tuple[Observation, ...] = ()
-    """What became known since it was last asked, in order. May be empty: at the start, or when it asked to be woken."""
+    """New observations since the last decision, in order. Empty at the start, or if the agent asked to be woken."""
     in_flight: tuple[InFlight, ...] = ()
     interrupted: Generation | None = None
-    """Its own answer that these observations interrupted: what was out by then."""
+    """The agent's own answer that these observations interrupted, up to that point."""
     round: int = 0
     rounds: int = 0
     woken: bool = False
-    """Asked for another reason than an observation: it is the start, it is free again, or it asked to be woken."""
+    """Whether it is asked without an observation: at the start, when it is free again, or as a requested wake-up."""
 
     def of(self, name: str) -> tuple[Observation, ...]:
-        """The observations of one name."""
+        """The observations with this name."""
         return tuple(observation for observation in self.observations if observation.name == name)
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What an agent is told before it begins."""
+    """Instructions for the agent before the episode begins."""
 
     goal: str
     actions: tuple[Action, ...] = ()
     time_per_token: float = 0.0
-    """How much of this world's time one generated token takes, unless the run says otherwise."""
+    """World time per generated token, unless the run sets another value."""
     demonstration: Callable[[Moment], Iterable[Intervention | str]] | None = None
-    """How a simple rule would act here; the `scripted` policy follows it when it is given nothing else."""
+    """A simple rule for this world. The `scripted` policy follows it by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample. None leaves a choice to the policy."""
+    """Sampling settings. None leaves a choice to the policy."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -83,51 +83,51 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything that a policy may look at for one turn."""
+    """Everything that a policy can use for one turn."""
 
     messages: Sequence[Message]
     actions: Sequence[Action] = ()
-    """What can be called: the environment's actions and the agent's tools."""
+    """Available actions: the environment's, and the agent's tools."""
     sampling: Sampling = field(default_factory=Sampling)
     moment: Moment | None = None
-    """The same as the messages say, as values: for policies that are programs."""
+    """The content of the messages as values, for policies that are programs."""
     brief: Brief = field(default_factory=lambda: Brief(""))
     task: Task = field(default_factory=lambda: Task(0, 0))
     before: Generation | None = None
-    """How the last answer among the messages was generated, where it answered all the messages before it: a policy that
-    makes prompts of tokens keeps these, so that turns share their beginnings exactly."""
+    """The generation of the last answer among the messages, if it answered all messages before it. Policies that build
+    token prompts reuse its tokens, so that turns share their prefix exactly."""
 
 
 @dataclass(slots=True)
 class Generation:
-    """What a policy answered."""
+    """A policy's answer."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
-    """Calls that the policy itself told apart; where there are none they are read out of the text."""
+    """Calls that the policy itself separated from the text. Without any, they are parsed from the text."""
     count: int = 0
-    """How many tokens it took, where `token_ids` can't say."""
+    """Number of generated tokens, for policies without `token_ids`."""
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
-    """Of the distribution that the tokens were sampled from, or empty. At temperature 0, where each token has the
-    probability 1, they are the model's own."""
+    """Logprobs under the distribution that the tokens were sampled from, or empty. At temperature 0, where each token
+    has probability 1, they are the model's own."""
     pieces: tuple[str, ...] = ()
-    """The text of each token: what is out when a generation is interrupted after so many of them."""
+    """Text of each token. An interrupted generation is cut after a number of tokens."""
     version: str = ""
     finish: str = "stop"
     usage: Usage = field(default_factory=Usage)
     temperature: float | None = None
-    """Temperature that the tokens were sampled at. None: the request's."""
+    """Temperature that the tokens were sampled at. None: the request's temperature."""
     top_p: float | None = None
-    """Share of the probability that the tokens were sampled from. None: the request's."""
+    """Top-p that the tokens were sampled at. None: the request's top-p."""
 
     @property
     def length(self) -> int:
         return len(self.token_ids) or self.count
 
     def cut(self, tokens: int) -> Generation:
-        """What was out after so many tokens: no call is complete, nothing is said twice."""
+        """The answer cut after this many tokens, without any calls."""
         if self.pieces:
             text = "".join(self.pieces[:tokens])
         else:

@@ -1,8 +1,7 @@
-"""Scores, what a reward model says, and how several of them become one reward.
+"""Scores from reward models, and how several of them are combined into one reward.
 
-The one rule: a component says what it sees and nothing of weights. Weights belong to the run: each component has a
-schedule, and a schedule depends on the round (pearl's curriculum), or on how far training has come (proactor's
-stages).
+A reward model reports what it measures and knows nothing about weights. Weights belong to the run. Each component has a
+schedule, which depends on the round (the curriculum of pearl) or on the training progress (the stages of proactor).
 
     >>> mix = {"decision": constant(1.0), "ranking": by_round(0.0, 0.5), "hub": by_round(0.5, 0.0)}
     >>> [round(mix["hub"](Progress(round=t, rounds=4)), 3) for t in (1, 2, 4)]
@@ -37,12 +36,12 @@ __all__ = [
 ]
 
 Track = Literal["base", "personal"]
-"""Whether a score would be the same for everybody (base) or is this user's (personal)."""
+"""Whether a score would be the same for every user (base) or is specific to this user (personal)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one component says of an episode, or of one round or turn of it."""
+    """What one component measured of an episode, or of one of its rounds or turns."""
 
     episode: str
     component: str
@@ -51,27 +50,27 @@ class Score:
     round: int | None = None
     turn: int | None = None
     counts: bool = True
-    """False for a figure that is only to be seen, such as how often a judge failed: it stands beside the outcome of its
-    episode, and no reward is made of it."""
+    """False for metrics that are reported but not rewarded, such as how often a judge failed. They are stored with the
+    measures of the episode."""
 
 
 class RewardModel:
-    """Something that scores. `score` is the one method that it must have."""
+    """Base class of reward models. Only `score` must be implemented."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        """Score episodes of one task. A group comes together because some models compare its members."""
+        """Score the episodes of one task. They come as a group because some models compare its members."""
         raise NotImplementedError
 
     def open(self, folder: Path) -> None:
-        """A run begins or goes on. `folder` is its own, to keep things in."""
+        """Called when a run begins or resumes. `folder` belongs to the reward model."""
 
     async def close(self) -> None:
-        """Let go of connections and processes."""
+        """Close connections and processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far things are: the round within the episode, and the update within the training."""
+    """The progress within the episode (rounds) and within the training (updates)."""
 
     round: int = 0
     rounds: int = 0
@@ -80,17 +79,17 @@ class Progress:
 
     @property
     def episode(self) -> float:
-        """t/N: 0 where there are no rounds."""
+        """t/N. 0 if there are no rounds."""
         return self.round / self.rounds if self.rounds else 0.0
 
     @property
     def training(self) -> float:
-        """u/U: 0 outside of training."""
+        """u/U. 0 outside of a training."""
         return self.update / self.updates if self.updates else 0.0
 
 
 Schedule = Callable[[Progress], float]
-"""A weight that may change on the way."""
+"""A weight that depends on the progress."""
 
 
 def constant(weight: float) -> Schedule:
@@ -98,26 +97,26 @@ def constant(weight: float) -> Schedule:
 
 
 def by_round(first: float, last: float) -> Schedule:
-    """From `first` (t = 0) to `last` (t = N) in a straight line over the rounds of an episode."""
+    """Linear from `first` (t = 0) to `last` (t = N) over the rounds of an episode."""
     return lambda progress: first + (last - first) * progress.episode
 
 
 def stages(*weights: float) -> Schedule:
-    """Equal stages of training: three weights change at u = U/3 and 2U/3."""
+    """Equal stages of the training. Three weights change at u = U/3 and 2U/3."""
     if not weights:
         raise SettingsError("stages need at least one weight", fix="write stages:0.8,0.6,0.6")
     return lambda progress: weights[min(int(progress.training * len(weights)), len(weights) - 1)]
 
 
 def ramp(cap: float, until: float = 1.0) -> Schedule:
-    """From zero, in a straight line over training, to `cap`, which it reaches at u/U = `until` and keeps."""
+    """Linear from zero to `cap`, reached at u/U = `until` and constant from there."""
     if not 0 < until <= 1:
-        raise SettingsError(f"a ramp can't end at {until}", fix="it ends after a share of training: above 0, at most 1")
+        raise SettingsError(f"a ramp can't end at {until}", fix="use a share of the training above 0 and at most 1")
     return lambda progress: cap * min(1.0, progress.training / until)
 
 
 def parse_schedule(text: str | float) -> Schedule:
-    """A schedule from the words of a spec: `0.5`, `round:0->0.5`, `stages:0.8,0.6,0.6`, `ramp:0.3`, `ramp:0.3@0.5`.
+    """Parse a schedule: `0.5`, `round:0->0.5`, `stages:0.8,0.6,0.6`, `ramp:0.3`, `ramp:0.3@0.5`.
 
     >>> parse_schedule("round:0.5->0")(Progress(round=1, rounds=2))
     0.25
@@ -137,14 +136,14 @@ def parse_schedule(text: str | float) -> Schedule:
         cap, _, until = rest.partition("@")
         return ramp(_number(cap, text), _number(until or 1.0, text))
     raise SettingsError(
-        f'"{text}" is no weight', fix="write a number, round:FIRST->LAST, stages:A,B,C, ramp:CAP or ramp:CAP@SHARE"
+        f'"{text}" is not a weight', fix="write a number, round:FIRST->LAST, stages:A,B,C, ramp:CAP or ramp:CAP@SHARE"
     )
 
 
 def mix(scores: Sequence[Score], weights: Mapping[str, Schedule], progress: Progress) -> float:
-    """One reward out of the scores of one episode, round or turn: the weighted sum of the components.
+    """Combine the scores of one episode, round or turn into one reward: the weighted sum of the components.
 
-    A score that is not a number counts for nothing here; `Scoring` refuses it before it comes so far.
+    Scores must be finite: NaN makes the sum NaN. A run checks every score before it mixes them.
     """
     return math.fsum(weights[score.component](progress) * score.value for score in scores if score.component in weights)
 
@@ -155,5 +154,5 @@ def _number(value: str | float, whole: str | float) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise SettingsError(f'"{whole}" is no weight: "{value}" is not a number', fix="write weights such as 0.5")
+        raise SettingsError(f'"{whole}" is not a weight: "{value}" is not a number', fix="write weights such as 0.5")
     return number

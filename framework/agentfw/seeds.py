@@ -1,7 +1,7 @@
-"""Named, seeded generators: one seed, one result, whatever else runs beside it.
+"""Named, seeded random generators: the same seed always gives the same result.
 
-The one rule: every random choice asks for its generator by name, so that drawing more in one place changes nothing in
-another, and episode 7 is the same whether it runs alone, first, or beside a hundred others.
+Every random choice requests its generator by name. Drawing more numbers in one place changes nothing elsewhere, and
+episode 7 is the same whether it runs alone, first, or next to a hundred others.
 
     >>> seeds = Seeds(7).child("episode", 3)
     >>> seeds.random("arrivals").random() == seeds.random("arrivals").random()
@@ -21,7 +21,7 @@ __all__ = ["Seeds"]
 
 
 class Seeds:
-    """A seed with a path; generators and further seeds hang below it by name."""
+    """A seed with a path. Generators and further seeds are derived from it by name."""
 
     __slots__ = ("path", "root")
 
@@ -32,8 +32,8 @@ class Seeds:
         return Seeds(self.root, (*self.path, *map(str, names)))
 
     def integer(self, *names: object) -> int:
-        """A 63-bit seed for whatever wants one as a number."""
-        # The length of each part is hashed with it, so that ("ab", "c") and ("a", "bc") differ.
+        """A 63-bit seed, for libraries that take a number."""
+        # The length of each part is hashed too, so that ("ab", "c") and ("a", "bc") differ.
         digest = hashlib.sha256(str(self.root).encode())
         for part in (*self.path, *map(str, names)):
             data = part.encode()

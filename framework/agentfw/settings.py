@@ -1,7 +1,7 @@
-"""Settings: checked by pydantic, explained in plain words.
+"""Validates settings with pydantic, and explains what is wrong in plain words.
 
-The one rule: all that is wrong is told at once, in the words of the person who wrote the settings: the dotted key,
-what it must be, what it is, and the nearest right key. pydantic is imported here and nowhere else in the host.
+All mistakes are reported at once, each with its dotted key, what it must be, what it is, and the nearest right key.
+pydantic is imported here and nowhere else in the host.
 
     class NotebookSettings(Settings):
         limit: int = 10      # how many notes are kept; ten fit the prompt

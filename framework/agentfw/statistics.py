@@ -1,11 +1,11 @@
-"""How sure a figure is: bootstrap intervals for means and ratios, and paired differences with a p-value.
+"""Bootstrap intervals for means and ratios, and paired differences with a p-value.
 
-The one rule: a figure never travels alone. What the report prints is an `Interval`, which knows how many values it
-stands on and how many were missing. NaN means "not measured": it is left out and counted. Infinity means a bug and is
-refused. One value says nothing about spread: its bounds are NaN.
+Reports print an `Interval`, never a bare figure. It includes the number of values and of missing values. NaN means "not
+measured" and is skipped and counted. Infinity is a bug and is refused. A single value has no spread, so its bounds are
+NaN.
 
-Intervals are percentile bootstraps, widened for few values as Hesterberg (2015) advises: the plain percentile
-interval of ten values covers about 90 % where 95 % is promised. One seed, one result.
+Intervals are percentile bootstraps, widened for few values as Hesterberg (2015) advises. Without that, a 95 % interval
+of ten values covers only about 90 %. The same seed gives the same result.
 
     >>> error = bootstrap([0.41, 0.39, 0.44, 0.40, 0.43, 0.38])
     >>> str(error), error.compact(), error.count
@@ -33,39 +33,39 @@ if TYPE_CHECKING:
 __all__ = ["Interval", "PairedDifference", "Statistic", "bootstrap", "bootstrap_ratio", "mean", "paired_difference"]
 
 Statistic = Callable[..., Any]
-"""Called as `statistic(matrix, axis=1)` and answers one number a row, as numpy's own mean, median and std do."""
+"""Function called as `statistic(matrix, axis=1)` that returns one number per row, such as numpy's mean and median."""
 
 BLOCK = 4_000_000
-"""Resampled values held at a time (32 MB), so that a long run's values don't need a matrix of gigabytes."""
+"""Maximum number of resampled values in memory at once (32 MB)."""
 EXACT_PAIRS = 12
-"""Up to so many pairs all sign flips are tried (4096); more are sampled."""
+"""Maximum number of pairs for which all sign flips are tried (4096). Above, flips are sampled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with the bounds that hold it at `level`."""
+    """An estimate with its bounds at confidence `level`."""
 
     estimate: float
     low: float
     high: float
     count: int
-    """Values it stands on."""
+    """Number of values it is based on."""
     missing: int = 0
-    """Values that were NaN and left out."""
+    """Number of values that were NaN and skipped."""
     level: float = 0.95
 
     @property
     def margin(self) -> float:
-        """Half the width; NaN for a single value."""
+        """Half the width. NaN for a single value."""
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
-        """`0.412 ± 0.018`, with two figures of the margin; missing values are said."""
+        """`0.412 ± 0.018`, with two digits of the margin, and the number of missing values."""
         text = self._format(" ± ", figures=2)
         return f"{text} ({self.missing} missing)" if self.missing else text
 
     def compact(self) -> str:
-        """`0.41±0.02`, with one figure of the margin, for tables and progress lines."""
+        """`0.41±0.02`, with one digit of the margin, for tables and progress lines."""
         return self._format("±", figures=1)
 
     def _format(self, joint: str, figures: int) -> str:
@@ -79,12 +79,12 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The mean of a - b over pairs, with the two-sided p-value of "there is no difference"."""
+    """The mean of a - b over pairs, with the two-sided p-value of the null hypothesis "no difference"."""
 
     difference: Interval
     p_value: float
     unpaired: int = 0
-    """Ids that only one side has; they say nothing about the difference."""
+    """Ids that only one side has. They are not used."""
 
     def __str__(self) -> str:
         p_value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
@@ -105,7 +105,7 @@ def bootstrap(
     seed: int = 42,
     level: float = 0.95,
 ) -> Interval:
-    """The statistic of the values with its interval. NaN values are left out and counted; no value left is an error."""
+    """The statistic of the values with its interval. NaN values are skipped and counted. Raises if no value is left."""
     import numpy as np
 
     everything = _vector(values, "values")
@@ -125,10 +125,10 @@ def bootstrap_ratio(
     seed: int = 42,
     level: float = 0.95,
 ) -> Interval:
-    """The ratio of the sums with its interval: whole pairs are drawn, and the ratio is taken anew each time.
+    """The ratio of the sums with its interval. Whole pairs are resampled, and the ratio is recomputed each time.
 
-    For an error over all rounds of several users, say: a user with few rounds then weighs little, as in the ratio
-    itself. A pair with a NaN is left out and counted. Resamples whose denominators sum to 0 are left out.
+    Use it for an error over all rounds of several users, for example: a user with few rounds then has little weight, as
+    in the ratio itself. Pairs with a NaN are skipped and counted. Resamples whose denominators sum to 0 are skipped.
     """
     import numpy as np
 
@@ -161,10 +161,10 @@ def paired_difference(
     seed: int = 42,
     level: float = 0.95,
 ) -> PairedDifference:
-    """The mean of a - b over episodes that both have, by id (mappings) or by place (sequences of one length).
+    """The mean of a - b over episodes that both have, by id (mappings) or by position (sequences of equal length).
 
-    The p-value flips the signs of the differences: if a and b were alike, each sign would be a coin toss. It never is
-    0: the observed signs count as one of the tosses.
+    The p-value comes from flipping the signs of the differences: under the null hypothesis, each sign is a coin toss.
+    It is never 0 because the observed signs count as one of the tosses.
     """
     import numpy as np
 
@@ -189,8 +189,8 @@ def _pair(a: Mapping[str, float] | Numbers, b: Mapping[str, float] | Numbers) ->
         raise UsageError("one side has ids and the other has none", fix="give both as mappings from id to value")
     if len(a) != len(b):
         raise UsageError(
-            f"values paired by place need one length, not {len(a)} and {len(b)}",
-            fix="give mappings from id to value: what only one side has is then left out",
+            f"values paired by position need equal lengths, not {len(a)} and {len(b)}",
+            fix="give mappings from id to value: ids that only one side has are then skipped",
         )
     return _vector(a, "a"), _vector(b, "b"), 0
 
@@ -199,7 +199,7 @@ def _sign_flip(differences: Floats, permutations: int, seed: int) -> float:
     import numpy as np
 
     count = len(differences)
-    # Sums of the same numbers in another order differ in the last digits; they still are the same.
+    # Sums of the same numbers in another order differ in the last digits. Treat them as equal.
     observed = abs(float(differences.sum())) - 1e-12 * float(np.abs(differences).sum())
     if count <= EXACT_PAIRS:
         tosses = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
@@ -239,13 +239,13 @@ def _tail(count: int, level: float) -> float:
     """The share of resamples to cut off on each side.
 
     The plain (1 - level) / 2 is right for many values. A resample of n values has only (n - 1) / n of their variance,
-    and few values call for Student's t; both are answered by cutting off less.
+    and few values need Student's t. Cutting off less corrects for both.
     """
     from statistics import NormalDist
 
     normal = NormalDist()
     z, freedom = normal.inv_cdf((1 + level) / 2), count - 1
-    # Student's t by the expansion of Cornish and Fisher: scipy isn't part of the base install.
+    # Student's t by a Cornish-Fisher expansion: scipy isn't part of the base install.
     student = (
         z
         + (z**3 + z) / (4 * freedom)
@@ -261,12 +261,12 @@ def _vector(values: Any, name: str) -> Floats:
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name} holds something that isn't a number: {error}") from error
+        raise UsageError(f"{name} contains something that isn't a number: {error}") from error
     if vector.ndim != 1:
         raise UsageError(f"{name} has {vector.ndim} dimensions; a list of numbers has one")
     if np.isinf(vector).any():
         raise UsageError(
-            f"{name} holds an infinite number", fix="find where it comes from; a value that wasn't measured is NaN"
+            f"{name} contains an infinite number", fix="find its source; use NaN for values that weren't measured"
         )
     return vector
 
@@ -281,5 +281,5 @@ def _check(kept: Floats, samples: int, level: float) -> None:
 
 
 def _decimals(value: float, figures: int) -> int:
-    """How many decimals show so many figures of the value."""
+    """Number of decimals that show this many significant digits of the value."""
     return max(0, figures - 1 - math.floor(math.log10(abs(value)))) if value else figures

@@ -1,7 +1,7 @@
-"""One clock for an agent and its world: calls scheduled at times, and work that takes time.
+"""One clock for an agent and its world: events scheduled at times, and work that takes time.
 
-The one rule: time never runs back. Times are integers (ticks) or floats (seconds, minutes, whatever the world means);
-the same code runs both, and a stretch in which nothing happens costs nothing, because the clock jumps to the next call.
+Time never runs back. Times are integers (ticks) or floats (seconds, minutes, whatever the world means); the same code
+runs both, and a stretch in which nothing happens costs nothing, because the clock jumps to the next event.
 
     >>> line = Timeline()
     >>> heard = []
@@ -11,15 +11,20 @@ the same code runs both, and a stretch in which nothing happens costs nothing, b
     >>> heard, writing.done
     ([3], True)
 
-Calls at one time run in the order in which they were scheduled. `settle` asks to be awaited once an instant is over:
+Events at one time run in the order in which they were scheduled. `settle` asks to be awaited once an instant is over:
 that is how an agent sees everything that happened at one moment as one set.
+
+`run` gives way to the event loop every two thousand events, so that a world that never ends can be interrupted. A count
+and not a wall clock decides when: side by side, episodes interleave in the same way on every machine.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
+from itertools import repeat
 from math import inf
 from typing import Any
 
@@ -31,17 +36,40 @@ Time = float
 """A moment: an int in a world of ticks, a float elsewhere. (For a type checker an int is a float.)"""
 
 Scheduled = list[object]
-"""A call that is due: [time, order, call]. A list, so that `Timeline.cancel` can take it back in place."""
+"""An event that is due: [time, order, call]. A list, so that `Timeline.cancel` can take it back in place."""
+
+MAX_EVENTS = 200_000
+"""Default limit of the events of an episode: each may leave a record, and 200,000 records take some 130 MB."""
+
+MAX_EVENTS_PER_INSTANT = 20_000
+"""Default limit of the events at one time: `after(0, self.tick)` would go on for ever."""
+
+_SLICE = 2000
 
 
 class Timeline:
     """The clock and what is due on it."""
 
-    __slots__ = ("_due", "_leaving", "_order", "_settling", "now", "stopped")
+    __slots__ = (
+        "_due",
+        "_instant",
+        "_leaving",
+        "_order",
+        "_ran",
+        "_settling",
+        "max_events",
+        "max_events_per_instant",
+        "now",
+        "stopped",
+    )
 
-    def __init__(self, start: Time = 0) -> None:
+    def __init__(
+        self, start: Time = 0, *, max_events: float = inf, max_events_per_instant: float = MAX_EVENTS_PER_INSTANT
+    ) -> None:
         self.now: Time = start
         self.stopped = False
+        self.max_events, self.max_events_per_instant = max_events, max_events_per_instant
+        self._ran = self._instant = 0  # how many events have run: in all, and before this instant began
         self._due: list[Scheduled] = []
         self._order = 0
         self._settling: deque[Callable[[], Awaitable[None]]] = deque()
@@ -87,6 +115,10 @@ class Timeline:
     def stop(self) -> None:
         """Nothing that is due later will run."""
         self.stopped = True
+        # Emptied in place, so that whoever is running it needn't look at `stopped` at each event; what is scheduled
+        # from now on goes to another list.
+        due, self._due = self._due, []
+        due.clear()
         leaving, self._leaving = self._leaving, []
         for call in leaving:
             call()
@@ -105,35 +137,74 @@ class Timeline:
     def advance(self, until: Time = inf) -> None:
         """Run what is due up to and including `until`, but stop short when somebody waits for this instant to settle.
 
-        The clock ends at the time of the last call that ran, or at `until` when that is finite and nothing else is due.
+        The clock ends at the time of the last event that ran, or at `until` when that is finite and nothing else is
+        due.
         """
-        due, settling = self._due, self._settling
-        while due and not self.stopped:
-            time, _, call = due[0]
-            if call is None:
-                heappop(due)
-                continue
-            if time > self.now:  # type: ignore[operator]
-                if settling:
-                    return
-                if time > until:  # type: ignore[operator]
-                    break
-                self.now = time  # type: ignore[assignment]
-            heappop(due)
-            call()  # type: ignore[operator]
-        if not settling and not self.stopped and self.now < until < inf:
-            self.now = until
+        while self._run_slice(until):
+            pass
 
     async def run(self, until: Time = inf) -> None:
         """Run what is due up to and including `until`, awaiting whoever waits for an instant to settle."""
         settling = self._settling
         while not self.stopped:
-            self.advance(until)
-            if not settling:
+            if self._run_slice(until):
+                await asyncio.sleep(0)
+            elif not settling:
                 return
             # One, and then again what has become due at this same instant: the next one waits for that too.
-            if not self.stopped:
+            elif not self.stopped:
                 await settling.popleft()()
+
+    def _run_slice(self, until: Time) -> bool:
+        """Run what is due, up to the end of a slice; True where it stopped for that."""
+        if self.stopped:
+            return False
+        due, settling, began = self._due, self._settling, self.now
+        now, popped = began, self._order - len(due)
+        # One more than may run: whoever gets there is over a limit, and nothing has to be counted event by event.
+        room = min(
+            _SLICE - self._ran % _SLICE,
+            self.max_events + 1 - self._ran,
+            self.max_events_per_instant + 1 - (self._ran - self._instant),
+        )
+        more = True
+        for _ in repeat(None, int(room)):
+            if not due:
+                more = False
+                break
+            time, _, call = due[0]
+            if call is None:
+                heappop(due)
+                continue
+            if time > now:  # type: ignore[operator]
+                if settling or time > until:  # type: ignore[operator]
+                    more = False
+                    break
+                self.now = now = time  # type: ignore[assignment]
+            heappop(due)
+            call()  # type: ignore[operator]
+        if self.stopped:
+            return False
+        self._ran += self._order - len(due) - popped
+        if now > began:
+            self._instant = self._ran  # counted from where it is noticed, which is soon enough
+        if more:
+            self._check_limits()
+        elif not settling and now < until < inf:
+            self.now = until
+        return more
+
+    def _check_limits(self) -> None:
+        if self._ran - self._instant > self.max_events_per_instant:
+            raise TimelineError(
+                f"more than {self.max_events_per_instant:,} events are due at one instant, {self.now}",
+                fix="schedule what repeats with a delay above zero, or raise max_events_per_instant",
+            )
+        if self._ran > self.max_events:
+            raise TimelineError(
+                f"it goes on after {self.max_events:,} events, at {self.now}",
+                fix="call world.finish() at the end, schedule fewer events, or raise max_events",
+            )
 
 
 class Work:

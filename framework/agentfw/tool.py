@@ -1,14 +1,14 @@
 """The tool interface: a name, a schema, and a call that may fail.
 
-A tool that fails gives an observation, never a crash: the agent reads what went wrong and goes on.
+A failing tool produces an observation, never a crash. The agent reads what went wrong and continues.
 
     @tool
     def weather(city: str) -> str:
         \"\"\"Today's weather in a city.\"\"\"
         return forecasts[city]
 
-The schema comes from the annotations and the docstring. A component of kind `tool` is a `Toolbox`: it opens into any
-number of tools (an MCP server has many); a function that `@tool` marks is a box of one.
+The schema comes from the annotations and the docstring. A component of kind `tool` is a `Toolbox`, which opens into any
+number of tools. An MCP server, for example, has many. A function marked with `@tool` is a toolbox with one tool.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["FunctionTool", "Tool", "Toolbox", "tool"]
 
 
 class Toolbox:
-    """Where tools come from. `open` is the one method that it must have."""
+    """Base class of toolboxes, which provide tools. Only `open` must be implemented."""
 
     async def open(self) -> Sequence[Tool]:
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Let go of connections and processes."""
+        """Close connections and processes."""
 
 
 class Tool:
@@ -41,20 +41,20 @@ class Tool:
 
     action: Action
     takes: Time = 0
-    """How much of the world's time a call takes; the answer is observed after it."""
+    """World time that a call takes. The answer is observed after it."""
     timeout: float = 60.0
-    """Seconds of real time after which a call is given up."""
+    """Timeout of a call, in seconds of real time."""
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
-        """The answer as text. Any exception is shown to the agent as the reason of a failure."""
+        """Return the answer as text. The agent is told about any exception."""
         raise NotImplementedError
 
     async def answer(self, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-        """Whether the call went well, and what the agent gets to read."""
+        """Whether the call succeeded, and the text for the agent."""
         try:
             return True, await asyncio.wait_for(self.call(arguments), self.timeout)
         except TimeoutError:
-            return False, f"{self.action.name} gave no answer within {self.timeout:g} s"
+            return False, f"{self.action.name} timed out after {self.timeout:g} s"
         except InterventionRefused as refusal:
             return False, str(refusal)
         except Exception as error:
@@ -77,7 +77,7 @@ class FunctionTool(Tool, Toolbox):
         if inspect.iscoroutinefunction(self._function):
             result: Any = await self._function(**checked)
         else:
-            # A thread, so that a slow function stops neither the other episodes nor its own timeout.
+            # In a thread, so that a slow function blocks neither the other episodes nor its own timeout.
             result = await asyncio.to_thread(self._function, **checked)
         return result if isinstance(result, str) else _as_text(result)
 
@@ -89,7 +89,7 @@ def tool(*, name: str = "", takes: Time = 0, timeout: float = 60.0) -> Callable[
 def tool(
     function: Callable[..., Any] | None = None, *, name: str = "", takes: Time = 0, timeout: float = 60.0
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of a typed function."""
+    """Create a tool from a typed function."""
 
     def make(wrapped: Callable[..., Any]) -> FunctionTool:
         return FunctionTool(wrapped, name=name, takes=takes, timeout=timeout)

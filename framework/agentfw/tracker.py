@@ -1,6 +1,6 @@
-"""What a tracker is: where a run's figures go besides its own folder.
+"""The tracker interface: receives the metrics of a run, in addition to the run folder.
 
-The one rule: a tracker watches. Losing it loses no figure, because the run folder has them all.
+A tracker only observes. If it fails, no metric is lost, because the run folder has them all.
 
     class Printer(Tracker):
         def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -17,17 +17,17 @@ __all__ = ["Tracker"]
 
 
 class Tracker:
-    """Something that is told figures. `log` is the one method that it must have."""
+    """Base class of trackers. Only `log` must be implemented."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """The figures of one step: an episode of a run, an update of a training."""
+        """Log the metrics of one step: an episode of a run, or an update of a training."""
         raise NotImplementedError
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        """A run begins, or goes on after it was broken off: then under the same name."""
+        """Called when a run begins. A resumed run has the same name."""
 
     def finish(self, summary: Mapping[str, float]) -> None:
-        """The run is over, with these figures."""
+        """Called when the run is complete, with its final metrics."""
 
     def close(self) -> None:
-        """Let go of files and connections, also when the run failed."""
+        """Close files and connections, also after a failed run."""

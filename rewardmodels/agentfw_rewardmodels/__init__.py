@@ -1,6 +1,4 @@
-"""agentfw_rewardmodels: models that say how good an action was, and for whom, as a library of its own.
-
-The one rule: nothing here imports agentfw, and torch only inside the functions that compute with it.
+"""Reward models: a preference model of each user, and a rubric judge.
 
     from agentfw_rewardmodels import PreferenceModel
 
@@ -10,6 +8,8 @@ The one rule: nothing here imports agentfw, and torch only inside the functions 
 
 Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_rewardmodels.timing` has
 the metrics of proactive agents.
+
+The package works alone and doesn't import agentfw. torch is imported only by the functions that compute with it.
 """
 
 from agentfw_rewardmodels.errors import (

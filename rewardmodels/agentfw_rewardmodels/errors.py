@@ -1,20 +1,17 @@
-"""Every error that the reward models raise on purpose, in one tree.
-
-The one rule: an error says what failed and, in `fix`, what to do about it; a model in memory or on disk is as it was
-before the call that ended in one.
+"""The exceptions of the reward models.
 
     RewardModelError
-    ├── BadInputError        what was given can't be learned from or scored: an empty table, a NaN, an empty text
-    │   └── UnknownUserError a user without interactions and without a profile
-    ├── FileRefusedError     the folder holds no model, another version's, a damaged one, or NaN weights
-    ├── StorageError         the disk refused; what was there before is intact
+    ├── BadInputError        invalid input: an empty table, a NaN, an empty text
+    │   └── UnknownUserError the user has neither interactions nor a profile
+    ├── FileRefusedError     the folder holds no model, one of another version, a damaged one, or NaN weights
+    ├── StorageError         the disk failed; earlier files are intact
     └── MissingExtraError    an optional library isn't installed
 
-Example:
+A call that raises one of these leaves models in memory and on disk unchanged.
 
     >>> error = UnknownUserError("zoe")
     >>> print(error, "-", error.fix)
-    nothing is known of the user "zoe" - give a profile with the call, or update the model with interactions of theirs
+    unknown user "zoe" - pass a profile, or update the model with interactions of this user
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ __all__ = [
 
 
 class RewardModelError(Exception):
-    """What failed (`message`) and what to do about it (`fix`)."""
+    """Base class. `message` says what happened, and `fix` what to do about it."""
 
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
@@ -39,27 +36,28 @@ class RewardModelError(Exception):
 
 
 class BadInputError(RewardModelError, ValueError):
-    pass
+    """Raised for invalid input."""
 
 
 class UnknownUserError(BadInputError, LookupError):
+    """Raised for a user who has neither interactions nor a profile."""
+
     def __init__(self, user: object) -> None:
         super().__init__(
-            f'nothing is known of the user "{user}"',
-            fix="give a profile with the call, or update the model with interactions of theirs",
+            f'unknown user "{user}"', fix="pass a profile, or update the model with interactions of this user"
         )
 
 
 class FileRefusedError(RewardModelError):
-    pass
+    """Raised when a file is missing, damaged, or belongs to something else."""
 
 
 class StorageError(RewardModelError):
-    pass
+    """Raised when the disk fails. Earlier files are intact."""
 
 
 class MissingExtraError(RewardModelError, ImportError):
-    """An optional library is missing; the fix is the command that installs it."""
+    """Raised when an optional library isn't installed. `fix` is the command that installs it."""
 
     def __init__(self, what: str, extra: str, module: str = "") -> None:
         needs = f" (no module {module})" if module else ""

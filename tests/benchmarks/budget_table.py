@@ -1,4 +1,4 @@
-"""Training to be right in time beside training to be right, as a table; for docs/engagement.md.
+"""Training to be right in time beside training to be right, as a table; for docs/results/budget.md.
 
     python tests/benchmarks/budget_table.py --work FOLDER
     python tests/benchmarks/budget_table.py --work FOLDER --seeds 7 8 9 --jobs 2 --json
@@ -23,10 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from agentfw.host import Host, HostOptions
-from agentfw.runs.folder import RunFolder
-from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec, read_spec
+from agentfw import Host, HostOptions, Run
+from agentfw.runs import RunFolder, parse_spec, read_spec
 from agentfw.statistics import Interval, bootstrap, bootstrap_ratio, paired_difference
 from agentfw_plugins.worlds.budget.environment import BudgetSettings
 

@@ -1,6 +1,6 @@
 """Is the calendar benchmark honest? The error of everybody who doesn't know the user, and of those who do.
 
-    python tests/benchmarks/calendar_honesty.py                 # the ten held-out users; docs/calendar.md's table
+    python tests/benchmarks/calendar_honesty.py                 # ten held-out users; docs/results/calendar.md
     python tests/benchmarks/calendar_honesty.py --worlds 10      # and those of nine more worlds: a hundred users
     python tests/benchmarks/calendar_honesty.py --json
     python tests/benchmarks/calendar_honesty.py --fit            # fit anew what `linear` expects: training users only
@@ -27,7 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw.seeds import Seeds
+from agentfw import Seeds
 from agentfw.statistics import bootstrap, bootstrap_ratio
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES
 from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, fit_prior, matrix

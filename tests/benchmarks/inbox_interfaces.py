@@ -3,7 +3,7 @@
     python tests/benchmarks/inbox_interfaces.py
     python tests/benchmarks/inbox_interfaces.py --seeds 20 --json
 
-Prints the tables of docs/engagement.md and docs/timeline.md, with the paper's figures in brackets where its text still
+Prints the tables of docs/results/inbox.md, with the paper's figures in brackets where its text still
 has them. The figures of one decomposition come from this command, too:
 
     agentfw compare interfaces inbox --set policy.tokens=0 --set environment.single=true --seeds 0-199 --episodes 5
@@ -22,11 +22,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from agentfw.engagement import Engagement
-from agentfw.host import Host, HostOptions
-from agentfw.policy_agent import PolicyAgent
+from agentfw import Engagement, Host, HostOptions, PolicyAgent
+from agentfw.runs import parse_spec
 from agentfw.runs.interface_comparison import InterfaceComparison, compare_interfaces
-from agentfw.runs.spec import parse_spec
 from agentfw.statistics import Interval, bootstrap, paired_difference
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox

@@ -34,6 +34,11 @@ CASES: dict[str, tuple[str, ...]] = {
         *("bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "6", *_SIZE),
         *("--set", "policy.pause=0.01"),
     ),
+    "memory": (
+        *("bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "6", *_SIZE),
+        *("--memory", "scratch", "--set", "memories_learn=true", "--set", "concurrency=3"),
+        *("--set", "policy.pause=0.01"),
+    ),
     "language model": (
         *("bandit", "--policy", "transformers", "--optimizer", "grpo", "--learner", "lora", "--updates", "4", *_SIZE),
         *("--set", "sampling.max_tokens=12", "--set", "environment.rounds=2", "--set", "max_turns=4"),

@@ -1,24 +1,23 @@
-"""Interest against conformity on likes whose cause is known: do the two branches tell the causes apart?
-
-The one rule: the model sees users and items alone. Causes are drawn before the likes and are used only to judge.
+"""Whether the interest and conformity branches find the cause of each like, on generated likes with known causes.
 
     python tests/benchmarks/preference_causes.py
     python tests/benchmarks/preference_causes.py --seeds 2 --users 200 --json
 
-Each user has a favourite topic and a share of likes that comes from fame instead. A like of interest is of the topic,
-whoever else likes the item; a like of conformity is of an item by its fame, whatever its topic. Topic and fame of an
-item have nothing to do with one another. A like counts as the more interested, the more the interest branch's
-standardised score exceeds the conformity branch's.
+Each user has a favourite topic and a share of likes that come from popularity instead. A like of interest is of the
+topic, no matter who else likes the item. A like of conformity is of a popular item, no matter its topic. Topic and
+popularity of an item are independent. The more the standardised score of the interest branch exceeds that of the
+conformity branch, the more a like counts as interest. The model sees only users and items; causes are used for the
+evaluation alone.
 
-| row | what judges the likes |
+| row | what classifies the likes |
 | --- | --- |
-| branches | the model as it is by default |
-| without weighting | the same model with both branches' popularity weighting removed |
-| unpopularity alone | how few like the item; knows nothing of the user |
-| the truth | who knows topics, fame and each user's share: no model can do better on average |
+| branches | the model with its defaults |
+| without weighting | the same model without popularity weighting in both branches |
+| unpopularity alone | the number of other users who like the item; knows nothing about the user |
+| the truth | topics, popularity and each user's share: the best possible on average |
 
-The figure is the area under the ROC curve, with a bootstrapped 95% interval over the seeds. Required: the branches at
-least 0.8, and without weighting no better than chance.
+The figure is the area under the ROC curve, with a bootstrapped 95% interval over the seeds. The target is at least 0.8
+for the branches, and no better than chance without weighting.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--users", type=int, default=300)
     parser.add_argument("--items", type=int, default=200)
-    parser.add_argument("--likes", type=int, default=24, help="of each user")
+    parser.add_argument("--likes", type=int, default=24, help="Likes per user.")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=PreferenceSettings().epochs)
     parser.add_argument("--json", action="store_true")

@@ -1,7 +1,4 @@
-"""MovieLens-100k: the preference model beside LightGCN of PyTorch Geometric and of RecBole, and cold users.
-
-The one rule: every side sees the same likes, stops early on the same validation likes, and is judged by the same code
-on the same test likes; only what a user was seen to like in training is no candidate.
+"""MovieLens-100k: the preference model compared with LightGCN of PyTorch Geometric and of RecBole, and on cold users.
 
     python tests/benchmarks/preference_movielens.py --seeds 5 --recbole PYTHON_OF_A_VENV_WITH_RECBOLE
     python tests/benchmarks/preference_movielens.py --split cold
@@ -9,14 +6,17 @@ on the same test likes; only what a user was seen to like in training is no cand
 
 | split | what is held out |
 | --- | --- |
-| usual | of each user 10% of the likes for validation and 10% for the test, at random |
-| intervened | 40% of all likes, drawn by one over the item's popularity as in DICE; a quarter goes back to training |
-| cold | all likes of every fifth user, who is known by age, gender and occupation alone |
+| usual | 10% of each user's likes for validation and 10% for the test, at random |
+| intervened | 40% of all likes, drawn by one over the item's popularity as in DICE; a quarter returns to training |
+| cold | all likes of every fifth user, who is known only by age, gender and occupation |
 
-A like is a rating of at least `--least-rating`. Of what intervention drew, half is the test and a quarter the
-validation; there the preference model ranks by interest. Without `--data` the data are taken from the wheel of recbole
-1.2.1, which pip downloads into a cache folder; `--data` is a folder with `ml-100k.inter` and `ml-100k.user`, or any
-likes in RecBole's format with `--name`.
+Every side sees the same likes, stops early on the same validation likes, and is evaluated by the same code on the same
+test likes. Only items that a user liked in training are excluded from the ranking.
+
+A like is a rating of at least `--least-rating`. Of the likes drawn by intervention, half are the test and a quarter the
+validation; there the preference model ranks by interest. Without `--data`, the data come from the wheel of recbole
+1.2.1, which pip downloads into a cache folder. `--data` is a folder with `ml-100k.inter` and `ml-100k.user`, or with
+other likes in RecBole's format and `--name`.
 """
 
 from __future__ import annotations
@@ -317,13 +317,13 @@ def summary(figures: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", help="a folder with the data; without it they are downloaded")
-    parser.add_argument("--name", default="ml-100k", help="of the files in that folder")
+    parser.add_argument("--data", help="Data directory. Default: download the data.")
+    parser.add_argument("--name", default="ml-100k", help="Name of the files in that directory.")
     parser.add_argument("--least-rating", type=float, default=4.0)
-    parser.add_argument("--split", choices=["usual", "intervened", "cold"], help="one alone; without it all")
+    parser.add_argument("--split", choices=["usual", "intervened", "cold"], help="Run only this split. Default: all.")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=USUAL.epochs)
-    recbole_help = "the python of an environment with recbole 1.2.1; without it that side is left out"
+    recbole_help = "Python of an environment with recbole 1.2.1. Default: leave that side out."
     parser.add_argument("--recbole", help=recbole_help)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

@@ -1,14 +1,13 @@
-"""What scoring costs: (user, action) pairs whose action embeddings are given, on one core, and the memory it takes.
-
-The one rule: the whole of scoring is timed: the nearest items of each action among all, its place in the collaborative
-space, both branches, and the standardised reward.
+"""What scoring costs: pairs of user and action with given action embeddings, on one core, and the memory it takes.
 
     python tests/benchmarks/preference_scoring.py
     python tests/benchmarks/preference_scoring.py --sizes 1000 2000 --pairs 100 --json
 
-A size is the number of users and of items. CPU seconds of one thread, so that other programs on the machine disturb
-little. Memory is what the scoring allocates beside the model, at its peak, and what the model's own arrays take.
-Required at 2,000 and more: under 50 milliseconds for 1,000 pairs; memory grows with users + items.
+All of scoring is timed: the nearest items of each action, its position in the collaborative space, both branches, and
+the standardised reward. A size is the number of users and of items. Times are CPU seconds of one thread, which other
+programs on the machine hardly affect. Memory is the peak of what scoring allocates besides the model, and the size of
+the model's own arrays. The target at 2,000 and more is under 50 milliseconds for 1,000 pairs, and memory that grows
+with users + items.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
-from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.training import shapes_of
 
 TEXT, DIMENSIONS, LIKES = 256, 64, 20
@@ -41,7 +40,7 @@ def made(size: int, seed: int) -> PreferenceModel:
     shapes = shapes_of(size, size, DIMENSIONS, TEXT)
     weights = {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     texts = generator.normal(size=(size, TEXT)).astype(np.float32)
-    state = State(
+    state = ModelState(
         settings=PreferenceSettings(dimensions=DIMENSIONS),
         users=tuple(f"u{n}" for n in range(size)),
         items=tuple(f"i{n}" for n in range(size)),

@@ -1,7 +1,4 @@
-"""A step of training on a big graph: PyTorch Geometric's LightGCN with `edge_index` beside the preference model's.
-
-The one rule: both sides begin from the same embeddings and the same batch, and their outputs, losses and gradients are
-compared before anything is timed.
+"""A training step on a large graph: PyTorch Geometric's LightGCN with `edge_index`, and the preference model's.
 
     python tests/benchmarks/preference_step.py
     python tests/benchmarks/preference_step.py --users 1000 --items 1000 --likes 20000 --json
@@ -10,11 +7,12 @@ compared before anything is timed.
 | --- | --- |
 | edge_index | PyTorch Geometric: propagation, BPR, backward, Adam |
 | same objective | the same with the library's propagation |
-| bare propagation | the products with a CSR matrix alone, forward and backward, as torch offers them |
-| whole objective | a step of the preference model, all its losses |
+| bare propagation | only the products with a CSR matrix, forward and backward, as torch offers them |
+| whole objective | a step of the preference model with all its losses |
 
-Seconds are CPU seconds of one thread, so that other programs on the machine disturb little. Required: the same
-objective at least 15 times as fast as `edge_index`, and at most 1.2 times the bare propagation.
+Both sides start from the same embeddings and the same batch. Their outputs, losses and gradients are compared before
+anything is timed. Times are CPU seconds of one thread, which other programs on the machine hardly affect. The target is
+the same objective at least 15 times as fast as `edge_index`, and at most 1.2 times the bare propagation.
 """
 
 from __future__ import annotations

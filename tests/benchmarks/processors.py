@@ -72,8 +72,7 @@ def imitate(variant: str, folder: Path) -> dict[str, str]:
 
 
 def requests(count: int, length: int) -> list[Any]:
-    from agentfw.episode import Message, Task
-    from agentfw.policy import Request, Sampling
+    from agentfw import Message, Request, Sampling, Task
 
     found = []
     for number in range(count):

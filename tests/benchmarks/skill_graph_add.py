@@ -1,12 +1,11 @@
-"""How fast skills are added, one by one and in batches, as a graph grows; beside mem0 with its FAISS store.
+"""How fast skills are added, one by one and in batches, as a graph grows. Optionally beside mem0 with its FAISS store.
 
     python tests/benchmarks/skill_graph_add.py --mem0 /tmp/mem0/bin/python
     python tests/benchmarks/skill_graph_add.py --sizes 1000 10000 --repeats 5 --json
 
-The one rule: graphs of all sizes are open at once and take turns, a few adds each, so that a slow minute slows all of
-them. Rates are wall-clock, each add acknowledged before the next. `power-safe` waits for the disk at every add, as the
-log that mem0 keeps beside its memories does; mem0's memories themselves are written without waiting, as ours are by
-default.
+Graphs of all sizes are open at once and take turns, a few adds each, so a slow minute affects all of them. Rates are
+wall-clock, and each add is acknowledged before the next. `power-safe` waits for the disk at every add, as mem0's
+history log does. mem0 writes its memories without waiting, as ours are by default.
 """
 
 from __future__ import annotations
@@ -111,10 +110,10 @@ def measure(
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--mem0", help="a Python that has mem0ai 2.2 and faiss-cpu")
+    parser.add_argument("--mem0", help="Python with mem0ai 2.2 and faiss-cpu to compare with.")
     parser.add_argument("--mem0-sizes", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--each", type=int, default=40, help="adds in a row")
+    parser.add_argument("--each", type=int, default=40, help="Adds per turn.")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

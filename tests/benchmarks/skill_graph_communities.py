@@ -1,16 +1,16 @@
-"""Communities of a growing graph: what a full pass costs beside igraph's own calls, and what growth costs after it.
+"""What communities of a growing graph cost: a full pass compared with igraph's own calls, and then the growth.
 
     python tests/benchmarks/skill_graph_communities.py
     python tests/benchmarks/skill_graph_communities.py --nodes 20000 --repeats 3 --json
 
-The one rule: both sides see the same graph, in one process, turn by turn, and are measured in CPU seconds (all of this
-runs on one core). "igraph" is `community_leiden` once a resolution, on a graph that is built already; our full pass
-builds it itself, names the communities and counts what later changes need.
+Both sides see the same graph, in one process and in turns, and are measured in CPU seconds on one core. "igraph" is
+`community_leiden` once per resolution, on a graph that is already built. Our full pass builds the graph itself, names
+the communities, and computes what later changes need.
 
-Two graphs: `planted` has dense groups of 100 nodes, `scale-free` grows by preferential attachment and has no groups to
-speak of. Two ways to grow: `everywhere` ties each new node to nodes of one group anywhere, `one subject` ties the new
-nodes to each other. The refresh is the one that the growth asks for. Modularity is compared with that of a full pass
-over the grown graph.
+There are two graphs: `planted` has dense groups of 100 nodes, and `scale-free` grows by preferential attachment and has
+hardly any groups. There are two kinds of growth: `everywhere` connects each new node to nodes of a random group, and
+`one subject` connects the new nodes with each other. The graph is refreshed when the growth requires it. Modularity is
+compared with that of a full pass over the grown graph.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--edges", type=int, default=500_000)
-    parser.add_argument("--added", type=int, default=1_000, help="nodes that come after the full pass")
+    parser.add_argument("--added", type=int, default=1_000, help="Nodes added after the full pass.")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", action="store_true")

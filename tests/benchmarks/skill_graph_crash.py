@@ -1,12 +1,14 @@
-"""Eight processes write to one graph and are killed at random moments: is anything lost, or there twice?
+"""Whether anything is lost or duplicated when eight processes write to one graph and are killed at random moments.
 
     python tests/benchmarks/skill_graph_crash.py                # 200 kills
     python tests/benchmarks/skill_graph_crash.py --kills 20 --writers 4 --json
 
-The one rule: what a writer has said it was told is kept outside of the graph, and the graph is read with SQL that
-shares no code with what wrote it. Every writer adds, changes, learns and recalls; who is killed is followed by another
-that repeats the last steps, as a caller does who doesn't know whether its last call arrived. One kill in five comes
-while the writer is still opening the graph.
+Every writer adds, changes, learns and recalls. A killed writer is replaced by one that repeats the last steps, like a
+caller who doesn't know whether the last call arrived. One kill in five comes while the writer is still opening the
+graph.
+
+What was acknowledged to a writer is recorded outside of the graph, and the graph is read with SQL that shares no code
+with the library.
 """
 
 from __future__ import annotations

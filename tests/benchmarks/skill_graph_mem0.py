@@ -1,7 +1,7 @@
-"""The other end of `skill_graph_sides.Mem0`: run by a Python that has mem0, it does what lines of JSON ask for.
+"""The mem0 side of `skill_graph_sides.Mem0`. It runs in a Python that has mem0, and answers requests in lines of JSON.
 
-The one rule: it is mem0 as it comes, but for the embedder, which is that of the other side. Nothing here is called by
-hand; `skill_graph_add.py --mem0 PYTHON` starts it.
+mem0 runs with its defaults, except for the embedder, which is the same as on the other side. Don't start this script by
+hand: `skill_graph_add.py --mem0 PYTHON` does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A million skills on one machine: how long to add, to prepare and to load them, how much memory, how fast a recall.
+"""A million skills on one machine: the time to add, prepare and load them, memory use, and the latency of a recall.
 
     python tests/benchmarks/skill_graph_million.py                      # half an hour and 10 GB of disk
     python tests/benchmarks/skill_graph_million.py --skills 20000 --json
 
-The one rule: each stage is a process of its own, so that its peak memory is its own. `prepare` builds the search index
-and finds the communities, once; `recall` is a process that starts later and finds both beside the graph.
+Each stage runs in its own process, so that its peak memory is its own. `prepare` builds the search index and computes
+the communities once. `recall` runs in a later process that loads both.
 """
 
 from __future__ import annotations

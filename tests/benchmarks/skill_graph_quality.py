@@ -1,17 +1,18 @@
-"""Is every part of the score worth having? Retrieval over generated people whose tastes the graph is never told.
+"""Whether each part of the score improves retrieval, measured on generated people with hidden preferences.
 
     python tests/benchmarks/skill_graph_quality.py
     python tests/benchmarks/skill_graph_quality.py --embedder hash --users 30 --seeds 2 --json
-    python tests/benchmarks/skill_graph_quality.py --search 60      # choose settings on training seeds as well
+    python tests/benchmarks/skill_graph_quality.py --search 60      # also choose settings on training seeds
 
-The one rule: what is relevant is decided by hidden variables alone. A person has a taste for each question that comes
-up (when, through whom, how dear ...), mostly that of a hidden circle of people, and in one scenario of five a taste of
-its own. A skill is relevant for a person's query if it is about the query's scenario and says what this person wants
-there: grade 2 for their own, 1 for somebody else's shared one. Neither the texts nor the graph name taste or circle;
-skills and queries draw their words independently; one skill in five says what its owner once did and does not want.
+Relevance depends on hidden variables only. A person has a preference for each question that comes up (when, by which
+channel, at what price ...). It is mostly that of a hidden circle of people, and their own in one scenario of five. A
+skill is relevant for a query if it is about the query's scenario and says what this person prefers there: grade 2 for
+their own skills, 1 for shared skills of others. Neither the texts nor the graph name preferences or circles. Skills and
+queries draw their words independently. One skill in five says what its owner once did and doesn't want.
 
-The graph sees what a graph would see: good episodes that each leave a skill, and later ones that use skills of their
-scenario that fit the person, and one that may not. They succeed the more surely the better their skills fit.
+The graph sees what a real one would see: good episodes that each produce a skill, and later ones that use skills of
+their scenario that fit the person and one that may not. The better the skills fit, the more likely an episode
+succeeds.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw.seeds import Seeds
+from agentfw import Seeds
 from agentfw.statistics import bootstrap, paired_difference
 from agentfw_memory import SkillDraft, SkillGraph, Trajectory
 from agentfw_memory.graph.graph_settings import GraphSettings
@@ -377,11 +378,11 @@ def changed(settings: GraphSettings) -> Mapping[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--users", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=5, help="societies that are measured on")
+    parser.add_argument("--seeds", type=int, default=5, help="Number of test societies.")
     parser.add_argument("--embedder", default="wordllama")
-    parser.add_argument("--search", type=int, default=0, help="draw so many settings and take the best along")
-    parser.add_argument("--training", type=int, default=3, help="other societies, to choose settings on")
-    parser.add_argument("--seed", type=int, default=7, help="of the search")
+    parser.add_argument("--search", type=int, default=0, help="Random settings to try; the best are measured too.")
+    parser.add_argument("--training", type=int, default=3, help="Number of societies to choose settings on.")
+    parser.add_argument("--seed", type=int, default=7, help="Random seed of the search.")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     result = measure(options)

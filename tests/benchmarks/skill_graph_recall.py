@@ -1,16 +1,17 @@
-"""How long a recall takes beside a bare FAISS search over the same vectors, and beside mem0's search.
+"""How long a recall takes, compared with a bare FAISS search over the same vectors and with mem0's search.
 
     python tests/benchmarks/skill_graph_recall.py --mem0 /tmp/mem0/bin/python
     python tests/benchmarks/skill_graph_recall.py --sizes 10000 --queries 100 --json
 
-The one rule: for each query every side takes its turn, in an order drawn anew, and a ratio is that of the medians over
-the same queries. FAISS works with one thread on both sides. Ratios are of CPU time: on a machine that others use too,
-the clock counts how often one was put aside, and that hits what takes 2 ms much harder than what takes 1. The clock's
-times are printed beside it. The bare search is that of the same kind of index (flat, or
-IVF with the same lists and the same share of them probed) for a vector; ours includes embedding the query, what this
-user may see, the two hops, the score, and reading the skills; therefore the bare search is also timed with embedding.
+For each query all sides take turns in a random order, and a ratio is that of the medians over the same queries. FAISS
+uses one thread on both sides. Ratios are of CPU time, because on a shared machine wall-clock time mostly measures
+interruptions. Wall-clock times are printed too.
 
-`first` is a query whose skills nobody has recalled in this process before, `again` one that comes back.
+The bare search uses the same kind of index (flat, or IVF with the same lists and the same share of them probed) and
+starts from a vector. A recall also embeds the query, decides what the user may see, adds the two hops, computes the
+score and reads the skills. So the bare search is timed with embedding as well.
+
+`first` is a query whose skills weren't recalled in this process before, and `again` a repeated one.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--mem0", help="a Python that has mem0ai 2.2 and faiss-cpu; compared up to 10,000 skills")
+    parser.add_argument("--mem0", help="Python with mem0ai 2.2 and faiss-cpu to compare with, up to 10,000 skills.")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

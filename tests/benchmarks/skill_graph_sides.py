@@ -1,8 +1,7 @@
-"""The two sides of the skill graph's comparisons: texts that both get, and mem0 in an environment of its own.
+"""What both sides of the skill graph's comparisons share: the texts, and mem0 in its own environment.
 
-The one rule: both sides get the same texts and the same vectors, from the same hash embedder.
-
-mem0 is driven in a process of its own, by lines of JSON, so that neither side's libraries touch the other's:
+Both sides get the same texts, and the same vectors from the same hash embedder. mem0 runs in its own process and is
+controlled by lines of JSON, so that the libraries of the two sides don't affect each other:
 
     python -m venv /tmp/mem0 && /tmp/mem0/bin/pip install "mem0ai==2.2.1" faiss-cpu
     python tests/benchmarks/skill_graph_add.py --mem0 /tmp/mem0/bin/python

@@ -1,9 +1,9 @@
-"""A hundred tenants with twenty skills each: does everybody get their own, all of their own, and nothing else?
+"""Whether each of a hundred tenants with twenty skills recalls its own skills, all ten of them, and no others.
 
     python tests/benchmarks/skill_graph_tenants.py --mem0 /tmp/mem0/bin/python
 
-The one rule: a hit counts if it is the tenant's own; ten are asked for and each tenant has twenty. Here a tenant is a
-tenant of one file; for mem0 it is a user id that the search is filtered by.
+A recall asks for ten skills, and a hit counts if it is the tenant's own. Here a tenant is a tenant of one file. For
+mem0 it is a user id that the search is filtered by.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tenants", type=int, default=100)
     parser.add_argument("--each", type=int, default=20)
-    parser.add_argument("--mem0", help="a Python that has mem0ai 2.2 and faiss-cpu")
+    parser.add_argument("--mem0", help="Python with mem0ai 2.2 and faiss-cpu to compare with.")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

@@ -73,6 +73,7 @@ def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.Capt
 
 
 def test_the_graph_finds_more_of_what_fits_than_a_guess_would(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
     benchmark = load("skill_graph_quality")
     size = ["--users", "6", "--seeds", "1", "--embedder", "hash", "--search", "1", "--training", "1"]
     result = benchmark.main([*size, "--json"])
@@ -102,6 +103,7 @@ def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture
 
 
 def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
     result = load("skill_graph_tenants").main(["--tenants", "8", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["recall of own"] == 1.0
@@ -109,6 +111,7 @@ def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.Capture
 
 
 def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
     result = load("skill_graph_million").main(["--skills", "500", "--queries", "5", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["recall"]["p50 ms"] > 0
@@ -207,6 +210,36 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     tree, trl = result["results"][0]["sides"]
     assert tree["gradient_norm"] == pytest.approx(trl["gradient_norm"], rel=1e-3)
     assert tree["computed"] < trl["computed"]
+
+
+@pytest.mark.slow
+def test_every_row_for_a_gpu_runs_in_small_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("peft", "transformers", "bitsandbytes"):
+        pytest.importorskip(module)
+    names = ["flex", "tree_4b", "memory", "train"]
+
+    result = load("gpu_rows").main(["--device", "cpu", "--small", "--json", "--rows", *names])
+
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {row["row"]: row for row in result["rows"]}
+    assert [name for name in names if "failed" in rows[name]] == []
+    assert max(each["output, tree from fp32"] for each in rows["flex"]["trees"]) < 0.01
+    for precision in ("bf16", "nf4"):
+        for workload in rows["tree_4b"][precision]:
+            tree, plain = workload["sides"][:2]
+            assert tree["gradient_norm"] == pytest.approx(plain["gradient_norm"], rel=0.02)
+            assert tree["computed"] < plain["computed"]
+        assert rows["memory"][precision]["tokens computed"] == rows["memory"][precision]["tokens unique"]
+    assert [update["proven"] for update in rows["train"]["updates"]] == [1]
+
+
+def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+
+    with pytest.raises(SystemExit, match="--device cpu --small"):
+        load("gpu_rows").main(["--rows", "flex"])
 
 
 def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -30,11 +30,7 @@ from typing import Any
 
 import simpy
 
-from agentfw.agent import Agent, Decision, Moment
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment, World
-from agentfw.episode import Task
-from agentfw.timeline import Timeline
+from agentfw import Agent, Decision, Engagement, Environment, Moment, Task, Timeline, World
 
 ARRIVAL_RATE, SERVICE_RATE = 0.8, 1.0
 
@@ -153,7 +149,7 @@ class Idle(Agent):
 
 def engagement(draws: Draws) -> float:
     world = QueueWorld(draws)
-    asyncio.run(Engagement(world, Idle()).run(Task(0, seed=0)))
+    asyncio.run(Engagement(world, Idle(), max_events=3 * len(draws.gaps)).run(Task(0, seed=0)))
     return world.queue.mean_wait
 
 

@@ -1,6 +1,6 @@
 """The shipped model with its StrategyHub, without it, and the program that taught it, on the ten held-out users.
 
-    python tests/benchmarks/tiny_policy.py                      # the table of docs/tiny.md
+    python tests/benchmarks/tiny_policy.py                      # the table of docs/results/tiny.md
     python tests/benchmarks/tiny_policy.py --worlds 5           # and those of four more worlds: fifty users
     python tests/benchmarks/tiny_policy.py --model FOLDER       # another small model, such as one still in training
     python tests/benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role, on training users
@@ -29,9 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from calendar_honesty import Played, row_of, show
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Task
-from agentfw.episode import Episode
-from agentfw.policy import Policy
+from agentfw import Engagement, Episode, EventDriven, Policy, PolicyAgent, Task
 from agentfw.statistics import paired_difference
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings

@@ -12,6 +12,7 @@ lengths of the two gradients are compared; only the step is timed (forward, back
                      isn't all that came before (a window, a memory that changes)
     episodes_joined  the same, where prompts only grow: then TRL can take an episode as one row
     short            8 samples of a prompt of 32 tokens, answers of 512: there is hardly anything to share
+    long             8 samples of one prompt of 4,000 tokens, answers of 500
 
 Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. It computes activations twice, and so do
 they, so that it is like with like; `tree_kept` and `trl_kept` keep them.
@@ -86,8 +87,9 @@ def turns_of(workload: str, scale: float) -> list[list[tuple[list[int], list[int
                 said = [*said, *turns[-1][1], *tokens(32)]
             samples.append(turns)
         return samples
-    prompt = tokens(1500 if workload == "group" else 32)
-    return [[(prompt, tokens(64 if workload == "group" else 512))] for _ in range(SAMPLES)]
+    before, after = {"group": (1500, 64), "short": (32, 512), "long": (4000, 500)}[workload]
+    prompt = tokens(before)
+    return [[(prompt, tokens(after))] for _ in range(SAMPLES)]
 
 
 def rows_of(workload: str, scale: float) -> list[Row]:
@@ -152,8 +154,7 @@ class Meter:
 
 
 def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
-    from agentfw import Seeds
-    from agentfw.optimizer import Loss
+    from agentfw import Loss, Seeds
     from agentfw_plugins.learners.descent import Descent
     from agentfw_plugins.learners.lessons import Lesson
     from agentfw_plugins.learners.network import Network
@@ -167,7 +168,7 @@ def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
         checkpointing=not options.side.endswith("_kept"),
         precision=options.precision,
         device=options.device,
-        tokens=options.tokens,
+        tokens=options.tokens or None,
     )
     network = Network(settings, Seeds(7))
     network.load(Path(options.adapter))
@@ -348,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--steps", type=int, default=3, help="of each process; the first warms up")
     parser.add_argument("--scale", type=float, default=1.0, help="of all lengths")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--tokens", type=int, default=4096, help="agentfw computes so many at once")
+    parser.add_argument("--tokens", type=int, default=4096, help="agentfw computes so many at once; 0 lets it choose")
     parser.add_argument("--model", default="", help="a model folder; else one of drawn weights is made on the spot")
     parser.add_argument("--shape", default="small", choices=SHAPES, help="of the model that is made")
     parser.add_argument("--precision", default="fp32")

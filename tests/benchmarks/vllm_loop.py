@@ -49,15 +49,18 @@ FIGURES = {
 }
 
 
-def train(policy: str, folder: Path, updates: int, python: str) -> dict[str, Any]:
+def train(
+    policy: str, folder: Path, updates: int, python: str, model: str = "", settings: Sequence[str] = ()
+) -> dict[str, Any]:
     """One training; what its folder says of each update."""
-    model = _model(folder / "model")
+    model = model or str(_model(folder / "model"))
     words = ["train", *TRAINING, "--policy", policy, "--updates", str(updates), "--runs", str(folder / "runs")]
     for name in ("policy", "learner"):
         words += ["--set", f"{name}.model={model}"]
     if policy == "vllm":
         words += ["--set", f"policy.python={python}", "--set", 'policy.arguments=["--enforce-eager"]']
         words += ["--set", "policy.context=1024"]
+    words += [word for setting in settings for word in ("--set", setting)]
     environment = {
         "VLLM_CPU_KVCACHE_SPACE": "1",
         **os.environ,
@@ -105,12 +108,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--python", default=os.environ.get("AGENTFW_VLLM_PYTHON", sys.executable))
     parser.add_argument("--policies", nargs="+", choices=["vllm", "transformers"], default=["vllm", "transformers"])
     parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--model", default="", help="a model folder; else a tiny one is made on the spot")
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     results = []
     for policy in chosen.policies:
         with tempfile.TemporaryDirectory() as folder:
-            results.append(train(policy, Path(folder), chosen.updates, chosen.python))
+            results.append(train(policy, Path(folder), chosen.updates, chosen.python, chosen.model, chosen.settings))
     if chosen.json:
         print(json.dumps({"results": results}))
     else:

@@ -19,7 +19,7 @@ USAGE = [
     (["run", "--policy", "scriptd"], 'no policy is called "scriptd"; did you mean "scripted"?'),
     (["run", "--memory", "scrach"], 'no memory is called "scrach"; did you mean "scratch"?'),
     (["run", "--reward", "utilty=2"], 'no reward model is called "utilty"; did you mean "utility"?'),
-    (["run", "--reward", "utility=heavy"], '"heavy" is no weight'),
+    (["run", "--reward", "utility=heavy"], '"heavy" is not a weight'),
     (["run", "inbox", "--set", "environment.rat=3"], 'environment.rat: no such key; did you mean "rate"?'),
     (["run", "inbox", "--set", "environment.rate=fast"], 'environment.rate: must be a number (got "fast")'),
     (["run", "--set", "episods=3"], 'spec.episods: no such key; did you mean "episodes"?'),

@@ -125,6 +125,34 @@ def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ..
     assert "is done already" in agentfw("runs", "resume", "last").err
 
 
+def test_what_a_run_cost_is_told(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    answer = agentfw(*quick)
+
+    shown, record = agentfw("runs", "show", "last"), agentfw("runs", "show", "last", "--json").json["summary"]
+    words = f"{record['usage']['prompt']:,} prompt, {record['usage']['sampled']:,} sampled"
+    assert words in answer.out
+    assert words in shown.out
+    assert agentfw("report", "last").code == 0
+    (page,) = Path("runs").glob("*/report.html")
+    assert "prompt tokens" in page.read_text()
+    agentfw("run", "inbox", "--episodes", "1")
+    assert "tokens   " not in agentfw("runs", "show", "last").out, "a program counts none"
+
+
+def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    for _ in range(2):
+        agentfw(*quick)
+    old = sorted(Path("runs").iterdir())[0] / "run.json"
+    old.write_text(old.read_text().replace('"format": 2', '"format": 1'))
+
+    listed, shown = agentfw("runs", "list"), agentfw("runs", "show", old.parent.name)
+
+    assert listed.out.count("done") == 1
+    assert "1 more can't be read" in listed.err
+    assert (shown.code, "is in format 1" in shown.err) == (2, True)
+    assert "fix:" in shown.err
+
+
 def test_one_damaged_run_does_not_hide_the_others(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     for _ in range(2):
         agentfw(*quick)

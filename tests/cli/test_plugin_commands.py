@@ -71,7 +71,7 @@ def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Ins
             changed.setenv("AGENTFW_DISABLE_PLUGINS", names)
             answer = agentfw("bomb")
             assert answer.code == 3
-            assert "is left out by AGENTFW_DISABLE_PLUGINS" in answer.err
+            assert "is disabled by AGENTFW_DISABLE_PLUGINS" in answer.err
     Path("agentfw.toml").write_text("[plugins]\nallow = []\n")
     answer = agentfw("bomb")
     assert answer.code == 3

@@ -149,7 +149,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
         ((*WORDS[:4], "--no-plugin", "builtin"), 2, "a training needs an optimizer"),
         ((*WORDS, "--set", "learner.rat=2"), 2, 'did you mean "rate"?'),
         ((*WORDS, "--policy", "unpublishable"), 2, "so it can't be trained"),
-        ((*WORDS, "--set", "policy.fault=tokenless"), 2, "gives no token ids"),
+        ((*WORDS, "--set", "policy.fault=tokenless"), 2, "returns no token ids"),
         ((*WORDS, "--set", "optimizer.fault=unfinite"), 3, "the advantage nan"),
         (
             (*WORDS, "--set", "policy.fault=stuck", "--set", "deadline=0.2"),

@@ -61,15 +61,13 @@ CASES = {
     "entry point to a missing attribute": Case("", "failed", "has no attribute 'nothing'", "{module}:nothing"),
     "entry point to None": Case("nothing = None", "failed", "which is None", "{module}:nothing"),
     "entry point with an empty module": Case("", "failed", "can't be imported", ":name"),
-    "misspelt hook": Case(
-        "@hookimpl\ndef agentfw_memorys(): return []", "active", 'did its authors mean "agentfw_memories"?'
-    ),
+    "misspelt hook": Case("@hookimpl\ndef agentfw_memorys(): return []", "active", 'did you mean "agentfw_memories"?'),
     "marked function that is no hook": Case(
-        "@hookimpl\ndef memories(): return []", "active", '"memories", which is no hook'
+        "@hookimpl\ndef memories(): return []", "active", '"memories", which is not a hook'
     ),
     "hook without a mark": Case("def agentfw_tools(): return []", "active", '"agentfw_tools" without @hookimpl'),
     "misspelt hook without a mark": Case(
-        "def agentfw_memorys(): return []", "active", 'did its authors mean the hook "agentfw_memories"?'
+        "def agentfw_memorys(): return []", "active", 'did you mean the hook "agentfw_memories"?'
     ),
     "no hook at all": Case("", "active", "implements no hook"),
     "hook with wrong arguments": Case(
@@ -211,7 +209,7 @@ def test_one_component_name_in_two_plugins(make_plugin: MakePlugin) -> None:
         assert caught.value.exit_code == 3
         assert "agentfw-one 1.0.0" in caught.value.message
         assert "agentfw-two 1.0.0" in caught.value.message
-        assert caught.value.fix == "leave one out with --no-plugin agentfw-one or --no-plugin agentfw-two"
+        assert caught.value.fix == "disable one of them with --no-plugin agentfw-one or --no-plugin agentfw-two"
     assert Host.load(HostOptions(blocked=("agentfw-two",))).find("tool", "hammer").record.distribution == "agentfw-one"
     with pytest.raises(PluginError, match="offered twice"):
         Host.load(HostOptions(strict=True))
@@ -250,7 +248,7 @@ def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: p
     host = Host.load(HostOptions(slow_import_seconds=0.05))
 
     told = capsys.readouterr().err.splitlines()
-    assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; leave it out with --no-plugin slow"]
+    assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; disable it with --no-plugin slow"]
     slow = host.plugins[0]
     assert 0.4 <= slow.seconds <= time.perf_counter() - started
     assert slow.state == "active"

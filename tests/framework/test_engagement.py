@@ -291,9 +291,42 @@ def test_a_thought_that_lands_with_the_news_has_landed() -> None:
         assert agent.sets()[1] == (5, ["a"])
 
 
-def test_time_cannot_run_back_by_thinking() -> None:
-    with pytest.raises(TimelineError):
-        play(Planned(), Ruled(lambda moment: do(takes=-1)))
+@pytest.mark.parametrize("decision", [do(takes=-1), do(takes=math.nan), do(wake=-1), do(wake=math.inf)])
+def test_an_agent_that_decides_nonsense_about_time_is_named(decision: Decision) -> None:
+    with pytest.raises(PluginError, match="the agent Ruled decided takes="):
+        play(Planned(), Ruled(lambda moment: decision))
+
+
+class Endless(Environment):
+    """A clock that nobody stops."""
+
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self.tick()
+
+    def tick(self) -> None:
+        self.world.after(self.delay, self.tick)
+
+
+@pytest.mark.parametrize(("delay", "words"), [(1, "it goes on after 200,000 events"), (0, "at one instant, 0")])
+def test_a_world_that_never_ends_is_named(delay: float, words: str) -> None:
+    with pytest.raises(TimelineError, match=rf"the world Endless: .*{words}") as caught:
+        play(Endless(delay), Ruled())
+    assert caught.value.exit_code == 3
+
+
+def test_how_long_a_world_may_go_on_is_set_by_whoever_runs_it() -> None:
+    engagement = Engagement(Endless(1), Ruled(), horizon=300_000, max_events=300_001)
+    episode = asyncio.run(engagement.run(Task(0, seed=7)))
+    assert (episode.finish, episode.ended) == ("horizon", 300_000)
+
+
+def test_a_world_that_schedules_into_the_past_is_named() -> None:
+    with pytest.raises(TimelineError, match=r"the world Endless: .* a delay of -1"):
+        play(Endless(-1), Ruled())
 
 
 # -- reflexes, refusals, tools ---------------------------------------------------------------------------------------
@@ -390,7 +423,7 @@ def test_a_tool_that_fails_or_hangs_is_an_observation() -> None:
     answers = {one.data["tool"]: (one.data["well"], str(one)) for one in agent.moments[1].observations}
     assert answers == {
         "broken": (False, "broken failed: OSError: no disk"),
-        "hanging": (False, "hanging gave no answer within 0.02 s"),
+        "hanging": (False, "hanging timed out after 0.02 s"),
     }
 
 

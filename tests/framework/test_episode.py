@@ -101,7 +101,7 @@ def test_what_is_no_record_is_an_error_that_says_so(damage: str) -> None:
         record["events"] = [[]]
     else:
         record["turns"] = [None]
-    with pytest.raises(StorageError, match="no episode record"):
+    with pytest.raises(StorageError, match="not an agentfw episode record"):
         Episode.from_record(record)
 
 

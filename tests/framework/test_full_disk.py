@@ -56,7 +56,7 @@ def test_a_file_that_may_not_grow_stops_the_run(tmp_path: Path) -> None:
     assert stopped.returncode == 1, stopped.stderr
     assert stopped.stdout == ""
     assert re.search(r"error: can't write to .*episodes\.jsonl: File too large\n", stopped.stderr)
-    assert f"then go on: agentfw runs resume {folder}" in stopped.stderr
+    assert f"then resume: agentfw runs resume {folder}" in stopped.stderr
     assert "Traceback" not in stopped.stderr
     assert 0 < len(lines(folder)[0]) < 12
 
@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
 
     assert stopped.returncode == 1, stopped.stderr
     assert "No space left on device" in stopped.stderr
-    assert "make room on the disk; what was written before is intact; then go on: agentfw runs resume" in stopped.stderr
+    assert "free disk space; earlier records are intact; then resume: agentfw runs resume" in stopped.stderr
     lines(folder)
 
     assert agentfw("runs", "resume", str(folder)).returncode == 1, "it is still full"

@@ -120,7 +120,7 @@ def test_no_arguments_whatsoever_crash_anything(arguments: dict[str, Any]) -> No
     else:
         refusal = ""
     if refusal:
-        assert refusal.startswith("book can't be called so: ")
+        assert refusal.startswith("book can't be called like this: ")
         return
     assert (type(checked["room"]), type(checked["people"]), type(checked["hours"])) == (str, int, float)
     json.dumps(checked, allow_nan=False)

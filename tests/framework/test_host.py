@@ -154,7 +154,7 @@ def test_a_blocked_plugin_is_never_imported(make_plugin: MakePlugin, name: str) 
         "agentfw-dice": "active",
     }
     assert host.notes == []
-    with pytest.raises(PluginError, match="is left out by --no-plugin"):
+    with pytest.raises(PluginError, match="is disabled by --no-plugin"):
         host.select_distribution("agentfw-noisy")
 
 

@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_the_journal_as_it_was(
         for _ in range(2):  # other episodes come to their end while the run is being stopped
             with pytest.raises(StorageError, match=r"No space left|Input/output") as caught:
                 journal.append(RECORDS[1])
-        assert "make room" in caught.value.fix
+        assert "free disk space" in caught.value.fix
         disk.full = False
         journal.append(RECORDS[1])
 

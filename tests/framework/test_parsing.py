@@ -91,16 +91,16 @@ def test_what_is_no_call_is_no_failure_either(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("<tool_call>open 3</tool_call>", "holds no JSON"),
-        ('```json\n{"name": "open", "arguments": {"message": 3\n```', "holds no JSON"),
+        ("<tool_call>open 3</tool_call>", "without JSON in it"),
+        ('```json\n{"name": "open", "arguments": {"message": 3\n```', "contains no JSON"),
         ('{"name": "opne", "arguments": {}}', 'did you mean "open"'),
         ('{"name": 7}', "without a name"),
         ('{"name": "open", "arguments": [3]}', "must be an object"),
         ('{"name": "open", "arguments": "three"}', "must be an object"),
         ("<tool_call>3</tool_call>", "must be an object with a name"),
-        ('{"name": "open", "arguments": {"message": NaN}}', "no plain JSON"),
-        ('{"name": "open", "arguments": {"message": 1e999}}', "no plain JSON"),
-        ('<tool_call>{"name": "open", "arguments": {"message": -Infinity}}</tool_call>', "holds no JSON"),
+        ('{"name": "open", "arguments": {"message": NaN}}', "not plain JSON"),
+        ('{"name": "open", "arguments": {"message": 1e999}}', "not plain JSON"),
+        ('<tool_call>{"name": "open", "arguments": {"message": -Infinity}}</tool_call>', "without JSON in it"),
         ('{"name": "open", "arguments": ' + '{"a":' * 70 + "1" + "}" * 71, "nested too deep"),
     ],
 )
@@ -168,10 +168,10 @@ ADVERSARIAL: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_a_megabyte_of_anything_is_read_in_time(name: str) -> None:
     text = ADVERSARIAL[name]()
-    began = time.perf_counter()
+    began = time.process_time()
     parsed = parse_calls(text, NAMES)
-    seconds = time.perf_counter() - began
-    assert seconds < 2
+    # A second or less; hours where it is quadratic.
+    assert time.process_time() - began < 60
     assert len(parsed.calls) <= 64
     assert sum(map(len, parsed.failures)) < 100_000
     assert all(isinstance(call, Call) for call in parsed.calls)

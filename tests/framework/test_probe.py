@@ -41,7 +41,7 @@ def test_a_version_that_is_served_for_another_is_named(update: float) -> None:
 
     with pytest.raises(AgentfwError, match="still serves its base model"):
         check(base + noise, newest, base, previous, noise=update / 100)
-    with pytest.raises(AgentfwError, match="the version before"):
+    with pytest.raises(AgentfwError, match="the previous version"):
         check(previous + noise, newest, base, previous, noise=update / 100)
 
 
@@ -69,7 +69,7 @@ def test_an_update_that_is_served_twice_is_named() -> None:
 def test_a_part_of_an_update_is_named() -> None:
     base, previous, newest = versions(0.1, 0.03)
 
-    with pytest.raises(AgentfwError, match="a part of the update only: some 40 %"):
+    with pytest.raises(AgentfwError, match="only a part of the update: about 40 %"):
         check(newest - 0.4 * (newest - base), newest, base, previous, noise=1e-5)
 
 
@@ -105,7 +105,7 @@ def test_versions_that_are_the_same_prove_nothing() -> None:
 
 
 def test_values_that_are_missing_or_no_numbers_are_told() -> None:
-    with pytest.raises(AgentfwError, match="1 logprobs here and 2 there"):
+    with pytest.raises(AgentfwError, match="1 logprobs on one side and 2 on the other"):
         check([-1.0], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])
     with pytest.raises(AgentfwError, match="not a number"):
         check([-1.0, float("nan")], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])

@@ -133,7 +133,7 @@ def test_an_interval_is_shown_with_its_margin_and_sorted_by_its_estimate() -> No
 
 
 def test_a_row_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(UsageError, match="1 cells and the table 2 columns"):
+    with pytest.raises(UsageError, match="1 cells, but the table has 2 columns"):
         Page("t").table(["a", "b"], [["only one"]])
 
 

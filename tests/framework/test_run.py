@@ -198,7 +198,7 @@ def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
     [
         ("text", 'the environment "guessing" gave \'fine\' as "best" of episode 0000'),
         ("infinite", 'gave inf as "best"'),
-        ("set", "can't be written down: Object of type set is not JSON serializable"),
+        ("set", "can't be stored: Object of type set is not JSON serializable"),
         ("raise", "episode 0000.-0 of guessing . hashing failed: ValueError: the world is out of joint"),
         ("exit", "failed: SystemExit: 0"),
     ],
@@ -218,7 +218,7 @@ def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, l
     ("fault", "words"),
     [
         ("nan", "gave nan for episode 0000"),
-        ("stranger", 'scored an episode "99999-9"'),
+        ("stranger", 'scored the unknown episode "99999-9"'),
         ("raise", "failed: LookupError: no words"),
         ("none", "failed: TypeError"),
     ],
@@ -238,7 +238,7 @@ def test_a_tracker_that_fails_is_noted_once_and_stops_nothing(laboratory: Any, t
     assert len(run.folder.metrics()) == 6
     assert [note for note in run.host.notes if "Leaky" in note] == [
         "tracker Leaky raised ConnectionError: the tracking server is gone in log and is not called again; "
-        "the run folder has every figure"
+        "the run folder has all metrics"
     ]
 
 
@@ -284,6 +284,50 @@ def test_components_are_made_once(laboratory: Any, tmp_path: Path, monkeypatch: 
     laboratory.play(tmp_path)
 
     assert len(made) == 1
+
+
+def test_the_world_is_made_once_and_once_more_for_each_episode(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
+    calls: list[str] = []
+    made, tasks = guessing.__init__, guessing.tasks
+    monkeypatch.setattr(guessing, "__init__", lambda self, settings: (calls.append("made"), made(self, settings))[1])
+    monkeypatch.setattr(guessing, "tasks", lambda self, *which: (calls.append("tasks"), tasks(self, *which))[1])
+
+    laboratory.play(tmp_path, episodes=3)
+
+    assert (calls.count("made"), calls.count("tasks")) == (1 + 3, 1)
+
+
+def test_memories_learn_only_where_the_spec_says_so(laboratory: Any, tmp_path: Path) -> None:
+    plain, told = ({}, {"memories_learn": False})
+
+    ends = [
+        {
+            line
+            for episode in laboratory.play(tmp_path, memories=["scratch"], episodes=6, **values).folder.episodes()
+            for message in episode.messages
+            for line in message.content.splitlines()
+            if "chain" in line
+        }
+        for values in (plain, told)
+    ]
+
+    assert len(ends[0]) == 3, "concurrency is 2: three batches"
+    assert ends[1] == {"- the chain ends in nothing"}
+
+
+def test_what_a_run_cost_is_summed_up_as_far_as_it_is_known(laboratory: Any, tmp_path: Path) -> None:
+    run = laboratory.play(tmp_path, episodes=3)
+
+    turns = [turn for episode in run.folder.episodes() for turn in episode.turns]
+    usage = run.folder.summary()["usage"]
+    assert usage["prompt"] == sum(turn.usage.prompt for turn in turns) > 0
+    assert usage["sampled"] == sum(len(turn.token_ids) for turn in turns)
+    assert usage["cached"] is None, "nobody has said it"
+    scripted = laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=1)
+    assert set(scripted.folder.summary()["usage"].values()) == {None}
 
 
 def test_a_run_that_is_done_is_not_begun_again(laboratory: Any, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_folder_that_is_no_run_is_refused_with_what_to_do(tmp_path: Path) -> N
         RunFolder.open(tmp_path / "half")
 
     assert "pass the folder of a run" in foreign.value.fix
-    assert "it can be removed" in half.value.fix
+    assert "remove it, nothing is lost" in half.value.fix
 
 
 def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         'my.toml.episode: no such key; did you mean "episodes"?',
         'my.toml.seed: must be a whole number (got "x")',
         'my.toml.interface: no interface is called "evnt_driven"; did you mean "event_driven"?',
-        'my.toml.rewards.0.weight: "heavy" is no weight',
+        'my.toml.rewards.0.weight: "heavy" is not a weight',
         'my.toml.sampling.temprature: no such key; did you mean "temperature"?',
     ):
         assert words in caught.value.message
@@ -67,7 +67,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         ({"episodes": 0}, "spec.episodes: must be at least 1"),
         ({"samples": 0}, "spec.samples: must be at least 1"),
         ({"concurrency": 0}, "spec.concurrency: must be at least 1"),
-        ({"rewards": ["utility", "utility"]}, "utility: is there twice"),
+        ({"rewards": ["utility", "utility"]}, "utility: is listed twice"),
         ({"interface": "polling:0"}, "can't poll every 0.0"),
         ({"environment": ""}, "spec.environment: must be at least 1 characters long"),
         ({"memories": 3}, "spec.memories: must be a list"),

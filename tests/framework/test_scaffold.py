@@ -102,8 +102,8 @@ def test_the_readme_says_how_to_install_check_and_use_it(kind: str, tmp_path: Pa
         ("agentfw-", "can't be the name"),
         ("json", "has a module called json"),
         ("agentfw-plugins", "has a module called agentfw_plugins"),
-        ("PyTest", "is installed already"),
-        ("agentfw", "is installed already"),
+        ("PyTest", "is already installed"),
+        ("agentfw", "is already installed"),
     ],
 )
 def test_a_name_that_can_not_be_used_is_refused(name: str, why: str, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_name_that_can_not_be_used_is_refused(name: str, why: str, tmp_path: P
 def test_the_name_of_a_component_that_is_there_is_refused(tmp_path: Path) -> None:
     host = fresh_host(builtins=True)
 
-    with pytest.raises(UsageError, match='agentfw offers the environment "inbox" already'):
+    with pytest.raises(UsageError, match='agentfw already offers the environment "inbox"'):
         scaffold("agentfw-inbox", "environment", tmp_path, host=host)
 
     assert list(tmp_path.iterdir()) == []
@@ -133,7 +133,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     (tmp_path / NAME / "mine.txt").write_text("mine", "utf-8")
 
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         scaffold(NAME, "tool", tmp_path, host=NOBODY)
 
     assert [path.name for path in (tmp_path / NAME).iterdir()] == ["mine.txt"]

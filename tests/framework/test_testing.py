@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,13 +74,10 @@ class Forgetful(Notebook):
         return ()
 
 
-def test_an_environment_that_never_ends_is_told_and_not_waited_for() -> None:
-    began = time.monotonic()
+def test_an_environment_that_never_ends_is_named() -> None:
+    details = failures("environment", Clock)
 
-    results = check_component("environment", Clock, time_limit=1.0)
-
-    assert "did not end within 1 s" in results[-1].detail
-    assert time.monotonic() - began < 10
+    assert "the world Clock: it goes on after 200,000 events" in details["it_ends"]
 
 
 def test_what_is_no_component_of_the_kind_is_one_failure() -> None:

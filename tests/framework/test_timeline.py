@@ -216,3 +216,90 @@ def test_integers_and_floats_go_through_the_same_code() -> None:
     assert ticks == seconds
     assert all(isinstance(time, int) for time in ticks)
     assert all(isinstance(time, float) for time in seconds)
+
+
+def test_a_clock_that_never_ends_gives_way_to_others() -> None:
+    line = Timeline()
+
+    def tick() -> None:
+        line.after(1, tick)
+
+    async def interrupted() -> None:
+        running = asyncio.create_task(line.run())
+        await asyncio.sleep(0)
+        running.cancel()
+        await running
+
+    tick()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+    assert line.now > 0
+
+
+def test_an_instant_that_never_ends_is_an_error() -> None:
+    line = Timeline()
+    heard: list[float] = []
+
+    def at_once() -> None:
+        heard.append(line.now)
+        line.after(0, at_once)
+
+    line.at(3, at_once)
+    with pytest.raises(TimelineError, match=r"20,000 events are due at one instant, 3") as caught:
+        line.advance()
+    assert "max_events_per_instant" in caught.value.fix
+    assert 20_000 < len(heard) < 25_000
+
+
+def test_many_events_in_many_instants_are_no_error() -> None:
+    line = Timeline(max_events_per_instant=10)
+    heard: list[float] = []
+    for time in range(3000):
+        for _ in range(10):
+            line.at(time, lambda: heard.append(line.now))
+    line.advance()
+    assert len(heard) == 30_000
+
+
+def test_an_agent_between_the_events_of_one_instant_does_not_hide_that_it_never_ends() -> None:
+    line = Timeline(max_events_per_instant=500)
+
+    async def settled() -> None:
+        line.after(0, lambda: line.settle(settled))
+
+    line.settle(settled)
+    with pytest.raises(TimelineError, match="500 events"):
+        asyncio.run(line.run())
+
+
+@pytest.mark.parametrize("most", [1, 1999, 2000, 2001, 5000])
+def test_as_many_events_as_allowed_run_and_not_one_more(most: int) -> None:
+    line = Timeline(max_events=most)
+    heard: list[float] = []
+    for time in range(most):
+        line.at(time, lambda: heard.append(line.now))
+    line.advance()
+    assert len(heard) == most
+    line.after(1, lambda: None)
+    with pytest.raises(TimelineError, match=f"goes on after {most:,} events") as caught:
+        line.advance()
+    assert "max_events" in caught.value.fix
+
+
+def test_what_is_scheduled_after_the_end_of_thousands_of_events_does_not_run() -> None:
+    line = Timeline()
+    heard: list[float] = []
+
+    def tick() -> None:
+        heard.append(line.now)
+        if line.now == 4000:
+            line.stop()
+        line.after(0, lambda: heard.append(-1))
+        line.after(1, tick)
+
+    line.at(1, tick)
+    line.advance()
+    line.advance()
+    asyncio.run(line.run())
+    assert heard.count(-1) == 3999
+    assert heard[-1] == 4000

@@ -73,18 +73,18 @@ def test_a_plain_function_that_is_slow_stops_neither_others_nor_its_timeout() ->
     @tool(timeout=0.05)
     def slow() -> str:
         """Waits."""
-        release.wait(5)
+        release.wait(120)
         return "late"
 
     async def both() -> list[tuple[bool, str]]:
         began = time.perf_counter()
         answers = await asyncio.gather(slow.answer({}), weather.answer({"city": "Oslo"}))
-        assert time.perf_counter() - began < 2
+        assert time.perf_counter() - began < 60
         release.set()
         return list(answers)
 
     late, quick = asyncio.run(both())
-    assert late == (False, "slow gave no answer within 0.05 s")
+    assert late == (False, "slow timed out after 0.05 s")
     assert quick[0]
 
 

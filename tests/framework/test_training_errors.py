@@ -40,14 +40,14 @@ def fault(name: str, fault: str) -> dict[str, Any]:
     ("values", "error", "words"),
     [
         ({"policy": "unpublishable"}, UsageError, 'the policy "unpublishable" can\'t take a new version of itself'),
-        ({"teacher": "scripted"}, UsageError, '"centred" learns from what the policy itself has sampled'),
+        ({"teacher": "scripted"}, UsageError, '"centred" learns from samples of the policy itself'),
         ({"learner": "bais"}, UnknownNameError, 'did you mean "bias"'),
         ({"optimizer": "bias"}, UnknownNameError, 'no optimizer is called "bias"'),
         ({"updates": 0}, SettingsError, "spec.updates: must be at least 1"),
         ({"evaluation": {"evry": 3}}, SettingsError, 'did you mean "every"'),
         ({"evaluation": {"split": "train"}}, SettingsError, "spec.evaluation.split: can't be train"),
         ({"learner": {"name": "bias", "settings": {"rate": -1}}}, SettingsError, "learner.rate: must be more than 0"),
-        ({"episodes": 4}, SettingsError, "spec: episodes: not in a training"),
+        ({"episodes": 4}, SettingsError, "spec: episodes: not valid in a training"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
@@ -68,7 +68,7 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
     before = bandit.Bandit.tasks
     monkeypatch.setattr(bandit.Bandit, "tasks", lambda self, count, seed, split: before(self, 2, seed, split))
 
-    with pytest.raises(UsageError, match="learn from 3 tasks, and the split has 2"):
+    with pytest.raises(UsageError, match="needs 3 tasks, but the split has 2"):
         laboratory.create(tmp_path / "runs")
 
     assert not (tmp_path / "runs").exists()
@@ -77,11 +77,11 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
 @pytest.mark.parametrize(
     ("values", "error", "words"),
     [
-        ({"policy": fault("biased", "tokenless")}, UsageError, 'the policy "biased" gives no token ids'),
+        ({"policy": fault("biased", "tokenless")}, UsageError, 'the policy "biased" returns no token ids'),
         ({"policy": fault("biased", "stale")}, PluginError, "with base after bias@1 was published"),
         ({"policy": fault("biased", "context")}, PluginError, "of bandit + biased failed: ValueError: the prompt has"),
         ({"learner": fault("bias", "memory")}, AgentfwError, 'the learner "bias", making update 1, ran out of memory'),
-        ({"learner": fault("bias", "version")}, PluginError, "gave no new version: bias at"),
+        ({"learner": fault("bias", "version")}, PluginError, "returned no new version: bias at"),
         ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
         ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
     ],
@@ -130,7 +130,7 @@ def test_a_policy_that_hangs_is_an_error_in_time(kind: str, words: str, laborato
 
     assert f'the policy "biased" {words}' in str(caught.value)
     assert "deadline" in caught.value.fix
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 120
 
 
 def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_state_that_cannot_be_written_down_is_the_plugins_error(
     monkeypatch.setattr(bandit.Bias, "state", lambda self: {"bias": {1, 2}})
     training = laboratory.create(tmp_path)
 
-    with pytest.raises(PluginError, match="state of the learner or the optimizer can't be written down"):
+    with pytest.raises(PluginError, match="state of the learner or the optimizer can't be stored"):
         asyncio.run(training.execute())
 
 

@@ -49,7 +49,7 @@ def expected(together: Path) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["bandit", "language model"])
+@pytest.mark.parametrize("case", ["bandit", "memory", "language model"])
 def test_kills_at_any_moment_change_nothing(case: str, expected: Any, together: Path) -> None:
     if case == "language model":
         for module in ("torch", "transformers", "peft"):

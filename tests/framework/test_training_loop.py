@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -157,6 +159,47 @@ def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
     assert left_out == (alike if settings.get("skip") else [0] * len(alike))
 
 
+def test_groups_that_say_nothing_are_replaced_by_others(laboratory: Any, tmp_path: Path) -> None:
+    several = {"samples": 2, "tasks": 5, "updates": 2}
+    dapo = {"name": "dapo", "settings": {"resample": 20}}
+
+    folder = laboratory.train(tmp_path, **several, optimizer=dapo).folder
+
+    figures = [line["rollouts"] for line in folder.updates()]
+    assert all(line["groups_learned"] == 5 for line in figures)
+    assert any(line["groups"] > 5 for line in figures)
+    ids = [episode.id for number in (1, 2) for episode in folder.rollouts(number).episodes()]
+    assert len(set(ids)) == len(ids), "no two episodes of a training have one id"
+
+
+def test_a_training_that_was_cut_off_while_groups_were_replaced_goes_on_as_if_it_had_not(
+    laboratory: Any, tmp_path: Path
+) -> None:
+    several = {"samples": 2, "tasks": 5, "updates": 1}
+    dapo = {"name": "dapo", "settings": {"resample": 20}}
+    folder = laboratory.train(tmp_path, **several, optimizer=dapo).folder
+    expected = laboratory.left(folder)
+    rollouts = folder.rollouts(1).path
+    episodes, metrics = (
+        (rollouts / f"{name}.jsonl").read_text("utf-8").splitlines(True) for name in ("episodes", "metrics")
+    )
+    assert len(metrics) > 2 * 5 + 3
+
+    # All of the planned groups are concluded, one of the others too, and one is played but not scored.
+    concluded = {json.loads(line)["episode"] for line in metrics[:12]}
+    lines = dict(zip([episode.id for episode in folder.rollouts(1).episodes()], episodes, strict=True))
+    played = [line for name, line in lines.items() if name in concluded]
+    extra = [line for name, line in lines.items() if name not in concluded][:1]
+    (rollouts / "metrics.jsonl").write_text("".join(metrics[:12]))
+    (rollouts / "episodes.jsonl").write_text("".join(played + extra))
+    for name in ("state.json", "updates.jsonl", "summary.json"):
+        (folder.path / name).unlink()
+    shutil.rmtree(folder.path / "evaluations" / "00001")
+    laboratory.resume(folder)
+
+    assert laboratory.left(folder) == expected
+
+
 def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}})
 
@@ -202,6 +245,66 @@ def test_memories_bring_what_they_have_and_learn_nothing(laboratory: Any, tmp_pa
     assert not any("the chain ends in" in content and "nothing" not in content for content in messages)
 
 
+def chain_ends(records: Any) -> set[str]:
+    """What the episodes were told of the memory `scratch`."""
+    return {
+        line
+        for episode in records.episodes()
+        for message in episode.messages
+        for line in message.content.splitlines()
+        if "chain" in line
+    }
+
+
+def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluations(
+    laboratory: Any, tmp_path: Path
+) -> None:
+    folder = laboratory.train(tmp_path, memories=["scratch"], memories_learn=True, concurrency=2).folder
+
+    first, middle, last = (chain_ends(folder.evaluation(number)) for number in (0, 2, 4))
+    learned = [chain_ends(folder.rollouts(number)) for number in (1, 2, 3, 4)]
+    assert first == {"- the chain ends in nothing"}
+    assert (len(middle), len(last)) == (1, 1), "it is as it was before the evaluation, to the end of it"
+    assert len({*first, *middle, *last}) == 3
+    assert [len(each) for each in learned] == [3, 3, 3, 3], "after each group"
+    assert middle <= learned[2], "the third update begins with what the evaluation saw"
+
+
+@pytest.mark.parametrize("stop", [("play", 3), ("learn", 3), ("evaluate", 2)])
+def test_a_memory_in_the_process_gets_everything_back_after_an_interruption(
+    stop: tuple[str, int], laboratory: Any, tmp_path: Path
+) -> None:
+    class Stop(Observer):
+        def phase(self, name: str, update: int) -> None:
+            if (name, update) == stop:
+                raise OSError("the machine is tired")
+
+    values = {"memories": ["scratch"], "memories_learn": True, "concurrency": 2}
+    expected = laboratory.left(laboratory.train(tmp_path / "whole", **values).folder)
+    training = laboratory.create(tmp_path / "broken", **values)
+    with pytest.raises(OSError, match="tired"):
+        asyncio.run(training.execute(Stop()))
+
+    laboratory.resume(training.folder)
+
+    assert laboratory.left(training.folder) == expected
+
+
+def test_no_two_episodes_that_are_learned_from_have_one_id(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memories tell episodes apart by it."""
+    bandit = importlib.import_module("agentfw_laboratory.bandit").Bandit
+    before = bandit.tasks
+    monkeypatch.setattr(bandit, "tasks", lambda self, count, seed, split: before(self, min(count, 4), seed, split))
+
+    folder = laboratory.train(tmp_path, samples=2).folder
+
+    names = [record["episode"] for number in (1, 2, 3, 4) for record in folder.rollouts(number).metrics()]
+    assert len({name.partition("-")[0] for name in names}) == 4, "four tasks, again and again"
+    assert len(set(names)) == len(names) == 4 * 3 * 2
+
+
 def test_only_the_newest_versions_are_kept(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.train(tmp_path, keep=3).folder
 
@@ -242,7 +345,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
         "call",
         lambda hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
     )
-    importlib.import_module("asyncio").run(training.execute(Watching()))
+    asyncio.run(training.execute(Watching()))
 
     first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
     second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]

@@ -16,6 +16,9 @@ from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.communities import Communities
 from agentfw_memory.graph.leiden import Method, Network, installed_method, split, split_around
 
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
 METHODS: tuple[Method, ...] = ("leiden", "louvain")
 Graph = tuple[list[int], list[tuple[int, int]], list[float]]
 

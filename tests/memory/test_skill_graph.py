@@ -23,6 +23,9 @@ from agentfw_memory import (
     UnknownSkillError,
 )
 
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[SkillGraph]:

@@ -11,6 +11,9 @@ import pytest
 
 from agentfw_memory import BadInputError, GraphSettings, SkillDraft, SkillGraph, Step, Trajectory
 
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
 
 def drafting(*texts: str) -> Any:
     """An extractor that finds what the outcome lists, or else these texts."""

@@ -12,6 +12,8 @@ import pytest
 
 from agentfw_memory import BadInputError, NewSkill, SkillGraph, StoreRefusedError
 
+pytest.importorskip("psycopg")
+
 Database = Callable[..., str]
 
 WRITER = """

@@ -14,6 +14,9 @@ import pytest
 
 from agentfw_memory import SkillGraph
 
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
 WRITER = """
 import sys
 from agentfw_memory import SkillGraph

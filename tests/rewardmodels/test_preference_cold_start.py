@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentfw_rewardmodels.preference.cold_start import STRENGTHS, believed, expected
+from agentfw_rewardmodels.preference.cold_start import STRENGTHS, fit_cold_start, predict_from_profiles
 
 
 def world(users: int, told: float, seed: int = 3) -> tuple[Any, Any, Any]:
@@ -24,7 +24,7 @@ def test_profiles_are_believed_as_far_as_they_told_of_others() -> None:
         profiles, standing, rule = world(400, told)
         newcomers, _, _ = world(400, told, seed=4)
 
-        found = expected(newcomers, believed(profiles, standing))
+        found = predict_from_profiles(newcomers, fit_cold_start(profiles, standing))
 
         error = ((found - (2.0 + newcomers @ rule)) ** 2).mean()
         # Everything that chance lets one learn: 12 of 400 degrees of freedom, and never more than was to be told.
@@ -34,7 +34,7 @@ def test_profiles_are_believed_as_far_as_they_told_of_others() -> None:
 def test_what_tells_nothing_moves_nobody() -> None:
     profiles, standing, _ = world(400, 0.0)
 
-    found = expected(profiles, believed(profiles, standing))
+    found = predict_from_profiles(profiles, fit_cold_start(profiles, standing))
 
     assert found.std(0).max() < 0.1 * standing.std()
     assert found.mean(0) == pytest.approx(standing.mean(0), abs=1e-4)
@@ -53,13 +53,13 @@ def test_the_strength_is_that_of_generalised_cross_validation() -> None:
 
     _, weight = min((tried(strength) for strength in STRENGTHS), key=lambda one: one[0])
 
-    assert believed(profiles, standing)["profile.weight"] == pytest.approx(weight.T, abs=1e-4)
+    assert fit_cold_start(profiles, standing)["profile.weight"] == pytest.approx(weight.T, abs=1e-4)
 
 
 @pytest.mark.parametrize("alike", [np.zeros((5, 3)), np.ones((5, 3)), np.ones((1, 3))])
 def test_of_profiles_that_are_all_alike_what_everybody_is_like_is_expected(alike: Any) -> None:
     standing = np.arange(2.0 * len(alike), dtype=np.float32).reshape(-1, 2)
 
-    found = expected(np.ones_like(alike), believed(alike, standing))
+    found = predict_from_profiles(np.ones_like(alike), fit_cold_start(alike, standing))
 
     assert found == pytest.approx(np.tile(standing.mean(0), (len(alike), 1)))

@@ -53,13 +53,13 @@ def test_a_like_that_comes_twice_counts_once() -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([("ana", "zoo"), ("bob", "")], "row 2 of the interactions names no item"),
-        ([("ana", "zoo", "often")], "row 1 of the interactions has the value 'often'"),
-        ([("ana", "zoo", float("nan"))], "has the value nan"),
+        ([("ana", "zoo"), ("bob", "")], "row 2 of the interactions has no valid item"),
+        ([("ana", "zoo", "often")], "row 1 of the interactions has an invalid value: 'often'"),
+        ([("ana", "zoo", float("nan"))], "has an invalid value: nan"),
         ([("ana",)], "row 1 of the interactions is"),
         ([{"person": "ana", "item": "zoo"}], 'has no "user"'),
-        (7, "no table but int"),
-        ("likes.xls", "of no known kind"),
+        (7, "of type int, not a table"),
+        ("likes.xls", "unknown file type"),
         ("nowhere.csv", "can't be read"),
     ],
 )
@@ -90,5 +90,5 @@ def test_a_profile_is_one_text_or_any_named_views() -> None:
         "bob": {"job": "cook"},
     }
     assert read_profiles([{"user": "ana", "job": "cook", "city": "Graz"}]) == {"ana": {"city": "Graz", "job": "cook"}}
-    with pytest.raises(BadInputError, match="no text and no mapping"):
+    with pytest.raises(BadInputError, match="neither a string nor a mapping"):
         read_profile(["cook"])

@@ -10,7 +10,7 @@ import pytest
 from agentfw_rewardmodels import PreferenceSettings
 from agentfw_rewardmodels.preference.formulas import branch, gate, normalised
 from agentfw_rewardmodels.preference.metrics import auc, recall_and_ndcg, top
-from agentfw_rewardmodels.preference.scoring import Scorer, Stances
+from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors
 
 DIMENSIONS, TEXT = 8, 12
 
@@ -26,10 +26,10 @@ def scorer(items: int, seed: int = 0) -> tuple[Scorer, np.ndarray]:
     return Scorer(rows, texts, weights, PreferenceSettings(dimensions=DIMENSIONS)), texts
 
 
-def stances(count: int) -> Stances:
+def user_vectors(count: int) -> UserVectors:
     generator = np.random.default_rng(5)
     rows = [normalised(generator.normal(size=(count, DIMENSIONS)).astype(np.float32)) for _ in range(3)]
-    return Stances(*rows, np.full(count, 0.5, np.float32))
+    return UserVectors(*rows, np.full(count, 0.5, np.float32))
 
 
 @pytest.mark.parametrize("items", [3, 10, 100, 161, 1000])
@@ -50,7 +50,7 @@ def test_the_nearest_items_are_those_that_sorting_all_would_find(items: int) -> 
 
 def test_scores_are_standardised_over_what_the_same_user_thinks_of_all_items() -> None:
     searched, texts = scorer(300)
-    users, places = stances(4), searched.places(texts)
+    users, places = user_vectors(4), searched.places(texts)
 
     whole = [searched.scores(users.of(np.full(300, user)), places) for user in range(4)]
 
@@ -66,7 +66,7 @@ def test_memory_grows_with_users_plus_items() -> None:
     def peak(items: int) -> int:
         searched, _ = scorer(items)
         asked = np.random.default_rng(1).normal(size=(items, TEXT)).astype(np.float32)
-        users = stances(items)
+        users = user_vectors(items)
         tracemalloc.start()
         searched.scores(users, searched.places(asked))
         found = tracemalloc.get_traced_memory()[1]

@@ -20,14 +20,16 @@ from hypothesis import strategies as st
 from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, StorageError
 from agentfw_rewardmodels.rubric import (
     FALLBACK,
+    Answer,
     JudgementCache,
     JudgeRefused,
     Mark,
     Message,
     RubricJudge,
+    Usage,
     make_question,
 )
-from agentfw_rewardmodels.rubric.answer import Unusable, read_marks
+from agentfw_rewardmodels.rubric.marks import Unusable, read_marks
 
 ASKED = {"role": "user", "content": "Which drink?"}
 GREETING = {"role": "system", "content": "Serve tea."}
@@ -163,13 +165,51 @@ def test_whatever_attempts_hold_makes_a_question(group: list[list[Message]]) -> 
     question.messages[1]["content"].encode()
 
 
+# -- what it costs ---------------------------------------------------------------------------------------------------
+
+
+def test_the_judge_sums_the_tokens_of_all_that_it_asked_and_a_cached_answer_costs_nothing() -> None:
+    calls = iter(["not usable", tea_is_best, tea_is_best])
+
+    async def ask(messages: Sequence[Message]) -> Answer:
+        answer = next(calls)
+        text = answer if isinstance(answer, str) else answer(messages)
+        return Answer(text, Usage(prompt=100, cached=30, sampled=7))
+
+    judge = RubricJudge(ask, name="j")
+    before = judge.usage
+    asyncio.run(judge.judge([attempt("tea"), attempt("milk")]))
+    asked_twice = judge.usage
+    asyncio.run(judge.judge([attempt("milk"), attempt("tea")]))
+    cached = judge.usage
+    asyncio.run(judge.judge([attempt("tea"), attempt("water")]))
+
+    assert before == Usage(0, 0, 0)
+    assert asked_twice == cached == Usage(prompt=200, cached=60, sampled=14)
+    assert judge.usage == Usage(prompt=300, cached=90, sampled=21)
+
+
+def test_what_a_model_does_not_say_of_its_tokens_stays_unknown() -> None:
+    async def ask(messages: Sequence[Message]) -> str | Answer:
+        text = tea_is_best(messages)
+        return text if "milk" in str(messages) else Answer(text, Usage(prompt=100, sampled=7))
+
+    judge = RubricJudge(ask, name="j")
+    asyncio.run(judge.judge([attempt("tea"), attempt("water")]))
+    in_part = judge.usage
+    asyncio.run(judge.judge([attempt("tea"), attempt("milk")]))
+
+    assert in_part == Usage(prompt=100, cached=None, sampled=7)
+    assert judge.usage == Usage(None, None, None)
+
+
 # -- what is answered ------------------------------------------------------------------------------------------------
 
 HALF_AND_ONE = (0.5, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("text", "mended"),
+    ("text", "repaired"),
     [
         ('{"scores": [{"id": 1, "why": "a", "score": 0.5}, {"id": 2, "why": "b", "score": 1}]}', False),
         ('{"scores": [{"id": "2", "score": "1.0"}, {"id": "1", "score": "0.5"}]}', False),
@@ -183,10 +223,10 @@ HALF_AND_ONE = (0.5, 1.0)
         ('```\n{"scores": [{"id": 1, "score": 0.5}, {"id": 2, "score": 1}\n```', True),
     ],
 )
-def test_what_is_meant_beyond_doubt_is_taken(text: str, mended: bool) -> None:
-    marks, was_mended = read_marks(text, 2)
+def test_what_is_meant_beyond_doubt_is_taken(text: str, repaired: bool) -> None:
+    marks, was_repaired = read_marks(text, 2)
     assert tuple(mark.score for mark in marks) == HALF_AND_ONE
-    assert was_mended == mended
+    assert was_repaired == repaired
 
 
 @pytest.mark.parametrize(
@@ -194,15 +234,15 @@ def test_what_is_meant_beyond_doubt_is_taken(text: str, mended: bool) -> None:
     [
         ("", "no JSON"),
         ("The second is better.", "no JSON"),
-        ('{"scores": [{"id": 1, "score": 0.5}]}', "no score of 2"),
-        ('{"scores": [0.5, 1, 1]}', "no JSON object with a list"),
+        ('{"scores": [{"id": 1, "score": 0.5}]}', "no score for 2"),
+        ('{"scores": [0.5, 1, 1]}', "not a JSON object with a list"),
         ('{"scores": [{"id": 1, "score": 5}, {"id": 2, "score": 9}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": -0.1}, {"id": 2, "score": 1}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": NaN}, {"id": 2, "score": 1}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": true}, {"id": 2, "score": 1}]}', "from 0 to 1"),
-        ('{"scores": [{"id": 1, "score": 1}, {"id": 1, "score": 1}]}', "marks 1 twice"),
-        ('{"scores": [{"id": 1, "score": 1}, {"id": 3, "score": 1}]}', "isn't there"),
-        ('{"places": [1, 0], "scores": [{"id": 1 "score": 0.5}]}', "no JSON object with a list"),
+        ('{"scores": [{"id": 1, "score": 1}, {"id": 1, "score": 1}]}', "scores 1 twice"),
+        ('{"scores": [{"id": 1, "score": 1}, {"id": 3, "score": 1}]}', "unknown attempt"),
+        ('{"places": [1, 0], "scores": [{"id": 1 "score": 0.5}]}', "not a JSON object with a list"),
         ("[" * 100_000, "no JSON"),
         ('{"a":' * 50_000, "no JSON"),
     ],
@@ -333,7 +373,7 @@ def test_a_cache_that_fails_on_the_way_loses_no_marks(tmp_path: Path, caplog: py
     with sqlite3.connect(tmp_path / "marks.db") as connection:
         connection.execute("DROP TABLE judgement")
     assert asyncio.run(rubric.judge([attempt("tea")])).scores == (1.0,)
-    assert "could not be kept" in caplog.text
+    assert "could not be cached" in caplog.text
 
 
 def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -346,7 +386,7 @@ def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path) -> No
         connection.execute("PRAGMA user_version = 9")
     before = [path.read_bytes() for path in (other, text)]
 
-    for path, words in ((other, "another program"), (text, "no file of judgements"), (newer, "newer agentfw")):
+    for path, words in ((other, "another program"), (text, "not a file of judgements"), (newer, "newer agentfw")):
         with pytest.raises(FileRefusedError, match=words):
             JudgementCache(path)
     with pytest.raises(StorageError, match="can't be opened"):

@@ -290,7 +290,7 @@ LINE = json.dumps({"dialogue": "d", "turn": 1, "opportunities": []})
     "content",
     [
         ("\ufeff" + LINE + "\n\n").encode(),
-        gzip.compress(LINE.encode()),
+        gzip.compress(LINE.encode(), mtime=0),
         (LINE + "\r\n").encode(),
         LINE.encode(),
     ],
@@ -320,8 +320,8 @@ def line(**changed: Any) -> bytes:
         (line(opportunities=[{"name": "a", "status": "soon"}]), 'line 2: "soon" is not a status'),
         (line(opportunities=[{"status": "pending"}]), "line 2: an opportunity has no name"),
         (b"\xff\xfe\x00", "can't be read"),
-        (gzip.compress(LINE.encode() * 99)[:-20], "can't be read"),
-        (gzip.compress(LINE.encode())[:12] + b"\xff" * 30, "can't be read"),
+        (gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
+        (gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_place(tmp_path: Path, content: bytes, message: str) -> None:

@@ -1,4 +1,4 @@
-"""docs/proactive-metrics.md: its files and examples work as they stand, in a Python without agentfw and torch."""
+"""docs/guides/proactive-metrics.md: its files and examples work in a Python without agentfw and torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs" / "proactive-metrics.md").read_text("utf-8")
-FILE = re.compile(r"^`(\S+)`:\n\n```\w+\n(.*?)^```\n", re.S | re.M)
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "proactive-metrics.md").read_text("utf-8")
+FILE = re.compile(r'^```\w+ title="(\S+)"\n(.*?)^```\n', re.S | re.M)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```\n", re.S | re.M)
 WITHOUT_FRAMEWORK = """
 import sys

@@ -1,7 +1,7 @@
-"""From the description of a component to the thing itself: the only place where a component's code is imported.
+"""Creates components from their descriptions; the only place where a component's code is imported.
 
-The one rule: whatever goes wrong here is the error of the distribution that offers the component, named, with a
-command that mends it; errors that the component raises on purpose (`AgentfwError`) pass unchanged.
+Whatever goes wrong here becomes an error that names the distribution of the component, with a command to fix it. Errors
+that the component raises on purpose (`AgentfwError`) pass unchanged.
 
     memory = create(registered, {"limit": 10}, where="memory")
 """
@@ -99,13 +99,13 @@ def _guarded(registered: Registered, failing: str, work: Callable[[], object]) -
     try:
         with stdout_to_stderr():
             return work()
-    except (KeyboardInterrupt, AgentfwError):
+    except AgentfwError:
         raise
     except ImportError as error:
         if registered.component.extra and not _own_module(registered, error):
             raise _missing_extra(registered, error.name or str(error)) from error
         raise _broken(registered, f"{failing}: {describe(error)}") from error
-    except BaseException as error:
+    except (Exception, SystemExit) as error:
         raise _broken(registered, f"{failing}: {describe(error)}") from error
 
 

@@ -1,14 +1,14 @@
-"""The plugin host: finds what is installed, and hands out components by kind and name.
+"""The plugin host: finds installed plugins and creates components by kind and name.
 
-The one rule: a broken plugin costs a line on stderr until somebody selects it; then it is an error with the command
-that mends it. Loading imports the plugins' light modules only; a component's own code is imported by `create`.
+A broken plugin only prints a line on stderr until somebody selects it. Then it is an error with a fix. Loading imports
+only the light modules of plugins. `create` imports the code of a component.
 
     host = Host.load(HostOptions.from_environment(blocked=["noisy"]))
     for line in host.notes:
         print(line, file=sys.stderr)
     memory = host.create("memory", "strategyhub", {"limit": 10})
 
-A host keeps its own pluggy manager: two hosts in one process know nothing of each other.
+Each host has its own pluggy manager, so two hosts in one process are independent.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"
 
 
 class HostOptions(NamedTuple):
-    """What a host may load and how strict it is."""
+    """Which plugins a host may load, and how strict it is."""
 
     blocked: tuple[str, ...] = ()
-    """`--no-plugin NAME`: plugins or distributions that are never imported."""
+    """`--no-plugin NAME`: plugins or distributions that are not imported."""
     disabled: tuple[str, ...] = ()
-    """The same from AGENTFW_DISABLE_PLUGINS; "all" stands for everything that isn't agentfw's own."""
+    """The same from AGENTFW_DISABLE_PLUGINS. "all" stands for every plugin except agentfw's own."""
     strict: bool = False
-    """`--strict-plugins`: any problem of any plugin is an error; for continuous integration."""
+    """`--strict-plugins`: any problem of any plugin is an error. Useful in continuous integration."""
     project: ProjectFile | None = None
-    """The agentfw.toml whose allow list holds."""
+    """The agentfw.toml that contains the allow list."""
     trace: bool = False
     """AGENTFW_TRACE_HOOKS: print every hook call to stderr."""
     slow_import_seconds: float = 2.0
-    """After so long a person is told which plugin they are waiting for."""
+    """Seconds after which the user is told which plugin is being loaded."""
 
     @classmethod
     def from_environment(
@@ -68,7 +68,7 @@ class HostOptions(NamedTuple):
         project: ProjectFile | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> HostOptions:
-        """The options that the environment variables ask for, with those of the command line."""
+        """Options from the environment variables and the command line."""
         words = [word.strip() for word in environment.get(DISABLE_VARIABLE, "").split(",")]
         disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
         trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
@@ -76,7 +76,7 @@ class HostOptions(NamedTuple):
 
 
 class Host:
-    """All plugins of this process and what they offer. Made by `Host.load`."""
+    """All plugins of this process and their components. Create it with `Host.load`."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Host:
         trace: Trace,
     ) -> None:
         self.plugins = plugins
-        """One record for each entry point, sorted by distribution and name; also for those that failed."""
+        """One record per entry point, sorted by distribution and name, including plugins that failed."""
         self.notes: list[str] = []
         """One line for each problem, for stderr."""
         self.options, self._manager, self._trace = options, manager, trace
@@ -99,9 +99,9 @@ class Host:
 
     @classmethod
     def load(cls, options: HostOptions | None = None, entry_points: Sequence[EntryPoint] | None = None) -> Host:
-        """Import what is installed and allowed. Only `strict` makes this raise for a plugin's sake.
+        """Import what is installed and allowed. A plugin's problem is raised only with `strict`.
 
-        Without `options` the environment variables hold; without `entry_points` those on `sys.path`.
+        By default, the options come from the environment variables and the entry points from `sys.path`.
         """
         options = HostOptions.from_environment() if options is None else options
         scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
@@ -125,13 +125,13 @@ class Host:
         return host
 
     def components(self, kind: str | None = None) -> list[Registered]:
-        """What is on offer, sorted by kind and name; a name that two plugins offer is there twice."""
+        """All components, sorted by kind and name. A name that two plugins offer appears twice."""
         if kind is not None:
             _check_kind(kind)
         return [offer for offer in self._components if kind in (None, offer.kind)]
 
     def find(self, kind: str, name: str) -> Registered:
-        """The one component of that kind and name; an error that says what to do where there isn't exactly one."""
+        """The component of that kind and name. Raises an error with a fix unless there is exactly one."""
         _check_kind(kind)
         offers = [offer for offer in self._components if (offer.kind, offer.component.name) == (kind, name)]
         if len(offers) > 1:
@@ -148,24 +148,24 @@ class Host:
         raise error
 
     def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
-        """The pydantic model of a component's settings; None where it has no settings."""
+        """The pydantic model of a component's settings. None if it has no settings."""
         return component_loading.settings_model(self.find(kind, name))
 
     def create(self, kind: str, name: str, settings: Mapping[str, object], *, where: str = "") -> object:
-        """Make a component. `where` is how errors call its settings: the kind, unless something else is given."""
+        """Create a component. `where` is the name of its settings in errors. Default: the kind."""
         return component_loading.create(self.find(kind, name), settings, where or kind, self)
 
     def missing_extra(self, registered: Registered) -> str:
-        """The extra that must be installed before this component can be made; empty when nothing is missing."""
+        """The extra that must be installed before this component can be created. Empty if nothing is missing."""
         return registered.component.extra if component_loading.missing_modules(registered) else ""
 
     def specs(self) -> dict[str, NamedSpec]:
-        """The run specs that plugins ship, by name; one that two plugins offer isn't there (`find_spec` says why)."""
+        """The run specs of plugins, by name. A name that two plugins offer is omitted; `find_spec` explains why."""
         offered = sorted(self._specs, key=lambda offer: offer.spec.name)
         return {offer.spec.name: offer.spec for offer in offered if len(self._offers_of(offer.spec.name)) == 1}
 
     def find_spec(self, name: str) -> NamedSpec:
-        """The one run spec of that name; an error that says what to do where there isn't exactly one."""
+        """The run spec of that name. Raises an error with a fix unless there is exactly one."""
         offers = self._offers_of(name)
         if len(offers) > 1:
             raise _duplicate(f'spec "{name}"', [offer.record for offer in offers])
@@ -174,7 +174,7 @@ class Host:
         return offers[0].spec
 
     def select_distribution(self, name: str) -> list[PluginRecord]:
-        """The plugins of a distribution that the user asked for (`--plugin`): all there and whole, or an error."""
+        """The plugins of a distribution requested with `--plugin`. Raises an error if one is missing or broken."""
         wanted = normalise(name)
         records = [record for record in self.plugins if record.distribution == wanted]
         if not records:
@@ -197,7 +197,7 @@ class Host:
         return records
 
     def call(self, hook_name: str, **arguments: object) -> None:
-        """Call a lifecycle hook of every plugin. An observer that raises is noted once and not called again."""
+        """Call a lifecycle hook of every plugin. A plugin whose hook raises is noted once and not called again."""
         if hook_name not in LIFECYCLE_HOOKS:
             raise UnknownNameError("lifecycle hook", hook_name, LIFECYCLE_HOOKS)
         for record, implementation in implementations(self._manager, hook_name, self.plugins).items():
@@ -206,12 +206,10 @@ class Host:
             try:
                 with stdout_to_stderr():
                     answer = implementation.function(*[arguments[name] for name in implementation.argnames])
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
+            except (Exception, SystemExit) as error:
                 self._trace(record, hook_name, arguments, error)
                 text = f"raised {describe(error)} in {hook_name}"
-                fix = f"tell the authors of {record.distribution}, or leave it out with --no-plugin {record.name}"
+                fix = f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
                 if self.options.strict:
                     raise PluginError(f"{record.title} {text}", fix=fix) from error
                 record.silenced = True
@@ -223,20 +221,20 @@ class Host:
         return [offer for offer in self._specs if offer.spec.name == spec]
 
     def _take_notes(self) -> None:
-        """Write down what went wrong; with `strict`, raise it instead."""
+        """Record what went wrong. With `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
         problems += [f"{error.message}; {error.fix}" for error in self._duplicates()]
         if self.options.strict and problems:
             what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             text = "\n  ".join([f"{what} with plugins:", *problems])
             raise PluginError(
-                text, fix="fix them, leave the plugins out with --no-plugin, or run without --strict-plugins"
+                text, fix="fix them, disable the plugins with --no-plugin, or run without --strict-plugins"
             )
         hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
         self.notes = [*problems, *hints, *self._idle_names()]
 
     def _duplicates(self) -> list[DuplicateComponentError]:
-        """Every name that two plugins offer, as the error that selecting it will be."""
+        """Every name that two plugins offer, as the error raised when it is selected."""
         offered: dict[str, list[PluginRecord]] = {}
         for record in self.plugins:
             if record.state not in ("blocked", "refused"):
@@ -248,7 +246,7 @@ class Host:
         return [_duplicate(what, records) for what, records in offered.items() if len(records) > 1]
 
     def _idle_names(self) -> list[str]:
-        """Names that were to be left out and that nobody has: a slip here would import what was to be blocked."""
+        """Names to disable that no plugin has. Because of a typo, a plugin would be imported that should be blocked."""
         known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
         lines = []
         for source, names in (("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)):
@@ -259,12 +257,12 @@ class Host:
         return lines
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """The error for a name that nobody offers; whoever is missing might have offered it."""
+        """The error for a name that no plugin offers. It mentions broken plugins, which might have offered it."""
         error = UnknownNameError(title, name, known)
         idle = [record for record in self.plugins if record.state != "active" or record.problems]
         if idle:
             texts = [f"{record.title} {record.error or record.problems[0].error}" for record in idle]
-            error.fix += f"; perhaps it is offered by a plugin that doesn't work here: {'; '.join(texts)}"
+            error.fix += f"; a plugin that failed to load may offer it: {'; '.join(texts)}"
         return error
 
 
@@ -276,7 +274,7 @@ def _check_kind(kind: str) -> None:
 def _duplicate(what: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:
     titles = " and ".join(record.title for record in records)
     flags = " or ".join(dict.fromkeys(f"--no-plugin {record.distribution}" for record in records))
-    return DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=f"leave one out with {flags}")
+    return DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=f"disable one of them with {flags}")
 
 
 def _no_trace(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
@@ -292,5 +290,5 @@ def _print_call(record: PluginRecord, hook: str, arguments: dict[str, object], a
 def _shortened(value: object) -> str:
     try:
         return one_line(repr(value), 120)
-    except Exception as error:  # a plugin's object: tracing must not break what it watches
+    except Exception as error:  # a plugin's object: tracing must not break what it observes
         return f"<{type(value).__name__} whose repr raised {describe(error)}>"

@@ -1,12 +1,12 @@
-"""Installing plugins beside agentfw: into the very environment that it runs in, whatever made that.
+"""Installs plugins into the environment that agentfw runs in.
 
-The one rule: the command that is run is shown first, and where it can't do lasting good, the one that can is told.
+The command is printed before it runs. Where an installation would not last, a warning names the command that does.
 
     warning = tool_environment_warning(["agentfw-tea"])
     exit_code = install(["agentfw-tea"], echo=print)
 
-In an environment that pipx or `uv tool` made for agentfw alone, an upgrade of agentfw makes everything anew and drops
-what was installed beside it; these tools must be told themselves.
+In an environment that pipx or `uv tool` made for agentfw alone, upgrading agentfw recreates the environment and removes
+anything installed with pip. There the plugin must be added with the tool itself.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..errors import UsageError
 __all__ = ["install", "install_command", "tool_environment_warning"]
 
 _APPLICATION = "agentfw"
-# Files that these tools leave in the root of each environment that they make.
+# Marker files that these tools leave in the root of their environments.
 _PIPX_FILE = "pipx_metadata.json"
 _UV_FILE = "uv-receipt.toml"
 
 
 def install_command(requirements: Sequence[str], *, python: str = sys.executable) -> list[str]:
-    """The command that installs into this environment: pip's where there is a pip, and else uv's."""
+    """The install command for this environment: pip if available, else uv."""
     _check(requirements)
     if find_spec("pip") is not None:
         return [python, "-m", "pip", "install", *requirements]
@@ -38,21 +38,21 @@ def install_command(requirements: Sequence[str], *, python: str = sys.executable
     if uv is not None:
         return [uv, "pip", "install", "--python", python, *requirements]
     raise UsageError(
-        f"nothing here can install packages: {python} has no pip, and there is no uv",
-        fix=f"{shlex.quote(python)} -m ensurepip, or install uv, and then again",
+        f"can't install packages: {python} has no pip, and uv is not installed",
+        fix=f"{shlex.quote(python)} -m ensurepip, or install uv, then try again",
     )
 
 
 def install(requirements: Sequence[str], echo: Callable[[str], object]) -> int:
-    """Run the command and return its exit code; what it prints goes to stderr."""
+    """Run the command and return its exit code. Its output goes to stderr."""
     command = install_command(requirements)
     echo(shlex.join(command))
-    # Its words are no data of ours: stdout stays free for that.
+    # stdout is reserved for data.
     return subprocess.run(command, stdout=sys.__stderr__, check=False).returncode
 
 
 def tool_environment_warning(requirements: Sequence[str], *, prefix: str = sys.prefix) -> str:
-    """What to say where this environment belongs to pipx or `uv tool`; empty where it doesn't."""
+    """A warning if this environment belongs to pipx or `uv tool`. Empty otherwise."""
     root = Path(prefix)
     if (root / _PIPX_FILE).is_file():
         keeper, command = "pipx", ["pipx", "inject", _APPLICATION, *requirements]
@@ -62,18 +62,18 @@ def tool_environment_warning(requirements: Sequence[str], *, prefix: str = sys.p
     else:
         return ""
     return (
-        f"this environment is kept by {keeper}, which drops what it doesn't know of when it upgrades {_APPLICATION}; "
+        f"this environment is managed by {keeper}, which removes unknown packages when it upgrades {_APPLICATION}; "
         f"to keep the plugin: {shlex.join(command)}"
     )
 
 
 def _check(requirements: Sequence[str]) -> None:
-    """A requirement that looks like an option would be one."""
+    """Reject requirements that pip would read as options."""
     if not requirements:
-        raise UsageError("nothing to install was named", fix="agentfw plugins install agentfw-tea")
+        raise UsageError("no plugin to install", fix="agentfw plugins install agentfw-tea")
     for requirement in requirements:
         if not requirement.strip() or requirement.startswith("-"):
             raise UsageError(
-                f'"{requirement}" is no requirement but an option of pip',
+                f'"{requirement}" is a pip option, not a requirement',
                 fix=f"run pip yourself: {shlex.join([sys.executable, '-m', 'pip', 'install'])} {requirement} ...",
             )

@@ -1,6 +1,6 @@
 """Asks each plugin's registration hooks and checks what they answer.
 
-The one rule: a plugin that raises, or answers with anything but a list of well-formed descriptions, has failed as a
+A plugin that raises, or answers with anything but a list of well-formed descriptions, has failed as a
 whole; what it offered besides is withdrawn, so that nobody runs half of it without knowing.
 
     answers = ask(records, manager, trace=no_trace)

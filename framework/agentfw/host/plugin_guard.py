@@ -1,7 +1,6 @@
-"""What stands between a plugin's code and the program while the plugin's code runs.
+"""Guards calls into plugin code: what plugins print goes to stderr, and slow imports are reported by name.
 
-The one rule: whatever a plugin does while it is imported or asked, stdout carries our data only, and a person who waits
-learns for whom.
+stdout carries only our own data, whatever a plugin does while it is imported or called.
 
     with stdout_to_stderr() as moved, SlowImportWatch(2.0) as watch:
         watch.current = "plugin notes of agentfw-notes"

@@ -1,7 +1,7 @@
-"""The loop that imports plugins, each behind a guard.
+"""Imports plugins one by one, each behind a guard.
 
-The one rule: what is left out is never imported, and what fails is remembered with its distribution while the others
-go on. pluggy's own loading stops at the first broken plugin, so this loop takes its place.
+A disabled plugin is never imported. One that fails is recorded with its distribution, and the others still load. This
+replaces pluggy's own loading, which stops at the first broken plugin.
 
     manager = new_manager()
     records = load_plugins(entry_points("agentfw"), manager, Selection())
@@ -29,20 +29,20 @@ OWN_DISTRIBUTION = "agentfw"
 PREFIX = "agentfw_"
 ALL = "all"
 NOTED_SECONDS = 1.0
-"""An import that takes longer is noted."""
+"""Seconds after which a slow import is noted."""
 
 HOOK_NAMES = (*hookspecs.REGISTRATION_HOOKS, hookspecs.SPECS_HOOK, *hookspecs.LIFECYCLE_HOOKS)
 
 
 class Selection(NamedTuple):
-    """Who may be imported. All names are normalised; each is a plugin's (its entry point's) or a distribution's."""
+    """Which plugins may be imported. All names are normalised, and belong to plugins or distributions."""
 
     blocked: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
     allowed: dict[str, str] | None = None
-    """Distribution and exact version; None allows everything."""
+    """Allowed distributions with their exact versions. None allows everything."""
     allowed_by: str = ""
-    """The agentfw.toml that says so."""
+    """Path of the agentfw.toml with the allow list."""
     slow_import_seconds: float = 2.0
 
 
@@ -53,14 +53,14 @@ def new_manager() -> PluginManager:
 
 
 def manager_name(record: PluginRecord) -> str:
-    """The name a plugin is registered under; unique, while entry-point names of two distributions may be equal."""
+    """The name a plugin is registered under. It is unique; entry-point names of two distributions may be equal."""
     return f"{record.distribution}:{record.name}"
 
 
 def load_plugins(
     entry_points: Sequence[EntryPoint], manager: PluginManager, selection: Selection
 ) -> list[PluginRecord]:
-    """Import and register what may be; one record for each entry point, in the order of distribution and name."""
+    """Import and register allowed plugins. Returns one record per entry point, by distribution and name."""
     records = []
     with SlowImportWatch(selection.slow_import_seconds) as watch:
         for entry_point in sorted(entry_points, key=lambda found: (found.distribution, found.name)):
@@ -68,7 +68,7 @@ def load_plugins(
             records.append(record)
             if _left_out(record, selection):
                 continue
-            watch.current = f"{record.title} ...; leave it out with --no-plugin {record.name}"
+            watch.current = f"{record.title} ...; disable it with --no-plugin {record.name}"
             plugin = _import(entry_point, record)
             watch.current = None
             if record.state == "active":
@@ -85,21 +85,21 @@ def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
 
 
 def reinstall(record: PluginRecord) -> str:
-    return f"pip install --force-reinstall {record.distribution}, or leave it out with --no-plugin {record.name}"
+    return f"pip install --force-reinstall {record.distribution}, or disable it with --no-plugin {record.name}"
 
 
 def tell_authors(record: PluginRecord) -> str:
-    return f"tell the authors of {record.distribution}, and until then leave it out with --no-plugin {record.name}"
+    return f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
 
 
 def _left_out(record: PluginRecord, selection: Selection) -> bool:
-    """Settle the state of a plugin that must not be imported."""
+    """Set the state of a plugin that must not be imported."""
     own = record.distribution == OWN_DISTRIBUTION
     names = {normalise(record.name), record.distribution}
     if names & selection.blocked:
-        record.leave_out("blocked", "is left out by --no-plugin", "run without that flag")
+        record.leave_out("blocked", "is disabled by --no-plugin", "run without that flag")
     elif names & selection.disabled or (ALL in selection.disabled and not own):
-        record.leave_out("blocked", "is left out by AGENTFW_DISABLE_PLUGINS", "unset AGENTFW_DISABLE_PLUGINS")
+        record.leave_out("blocked", "is disabled by AGENTFW_DISABLE_PLUGINS", "unset AGENTFW_DISABLE_PLUGINS")
     elif selection.allowed is not None and not own:
         pin = f'"{record.distribution}=={record.version}"'
         allowed = selection.allowed.get(record.distribution)
@@ -110,7 +110,7 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
         elif allowed != record.version:
             error = f"isn't the version {allowed} that {selection.allowed_by} allows"
             fix = f'pip install "{record.distribution}=={allowed}", or write {pin} there'
-            # Whoever wrote the pin wants this plugin: unlike a plugin that isn't listed, this is something to fix.
+            # The pin shows that this plugin is wanted. So unlike an unlisted plugin, this is a problem to fix.
             record.stop("refused", error, fix)
     return record.state != "active"
 
@@ -137,7 +137,7 @@ def _import(entry_point: EntryPoint, record: PluginRecord) -> object:
             record.stop("failed", f"can't be imported: {describe(error)}", reinstall(record), error)
     record.seconds = time.perf_counter() - started
     if record.seconds > NOTED_SECONDS:
-        record.hints.append(f"took {record.seconds:.1f} s to import; leave it out with --no-plugin {record.name}")
+        record.hints.append(f"took {record.seconds:.1f} s to import; disable it with --no-plugin {record.name}")
     if moved.used:
         record.hints.append(f"printed to stdout when it was imported (sent to stderr); {tell_authors(record)}")
     return plugin
@@ -157,7 +157,7 @@ def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, man
         raise
     except PluginValidationError as error:
         record.stop("failed", f"has a hook with wrong arguments: {one_line(str(error))}", tell_authors(record), error)
-    except BaseException as error:  # a plugin may be any object, with properties that raise
+    except BaseException as error:  # a plugin can be any object, with properties that raise
         record.stop("failed", f"can't be registered: {describe(error)}", tell_authors(record), error)
     if record.state != "active" and manager.has_plugin(manager_name(record)):
         manager.unregister(name=manager_name(record))
@@ -171,16 +171,16 @@ def _speaks_our_api(plugin: object, entry_point: EntryPoint, record: PluginRecor
         error = f"states AGENTFW_PLUGIN_API = {one_line(repr(spoken), 40)}, which isn't a whole number"
         record.stop("incompatible", error, tell_authors(record))
     elif spoken > ours:
-        error = f"is written for plugin API {spoken}, and this agentfw speaks {ours}"
+        error = f"is written for plugin API {spoken}, and this agentfw supports {ours}"
         record.stop("incompatible", error, "upgrade agentfw: pip install --upgrade agentfw")
     elif spoken < ours:
-        error = f"is written for plugin API {spoken}, and this agentfw speaks {ours}"
+        error = f"is written for plugin API {spoken}, and this agentfw supports {ours}"
         record.stop("incompatible", error, f"upgrade the plugin: pip install --upgrade {record.distribution}")
     return record.state == "active"
 
 
 def _check_functions(plugin: object, record: PluginRecord, manager: PluginManager) -> None:
-    """Find hooks that can't work, and functions that were meant to be hooks and aren't."""
+    """Find hooks that can't work, and functions that look like hooks but aren't marked."""
     marked = 0
     for caller in manager.get_hookcallers(plugin) or []:
         for implementation in caller.get_hookimpls():
@@ -195,23 +195,23 @@ def _check_functions(plugin: object, record: PluginRecord, manager: PluginManage
                 record.stop("failed", error, tell_authors(record))
             if not caller.has_spec() and not implementation.optionalhook:
                 guess = _nearest_hook(caller.name)
-                meant = f'; did its authors mean "{guess}"?' if guess else ""
+                meant = f'; did you mean "{guess}"?' if guess else ""
                 record.problems.append(
-                    Problem(f'implements "{caller.name}", which is no hook{meant}', tell_authors(record))
+                    Problem(f'implements "{caller.name}", which is not a hook{meant}', tell_authors(record))
                 )
     forgotten = list(_unmarked(plugin))
     for name in forgotten:
         guess = _nearest_hook(name)
         error = f'has a function "{name}" without @hookimpl'
         if guess != name:
-            error += f'; did its authors mean the hook "{guess}"?'
+            error += f'; did you mean the hook "{guess}"?'
         record.problems.append(Problem(error, tell_authors(record)))
     if not marked and not forgotten:
         record.problems.append(Problem("implements no hook at all", tell_authors(record)))
 
 
 def _unmarked(plugin: object) -> Iterable[str]:
-    """Functions of the plugin's own that are called like a hook, or nearly, and were never marked."""
+    """Functions of the plugin with a hook's name, or nearly, that are not marked with @hookimpl."""
     home = plugin.__name__ if inspect.ismodule(plugin) else getattr(plugin, "__module__", None)
     for name in dir(plugin):
         if not name.startswith(PREFIX):
@@ -223,7 +223,7 @@ def _unmarked(plugin: object) -> Iterable[str]:
 
 
 def _nearest_hook(name: str) -> str | None:
-    # Compared without the prefix: with it, every name that has it would be near to some hook.
+    # Compared without the prefix; otherwise every name with the prefix would be close to some hook.
     tails = {hook.removeprefix(PREFIX): hook for hook in HOOK_NAMES}
     guess = nearest(name.removeprefix(PREFIX), tails)
     return tails[guess] if guess else None

@@ -1,7 +1,7 @@
-"""What the host knows of one plugin: typed, and kept whether or not the plugin works.
+"""The host's record of one plugin, kept whether or not the plugin works.
 
-The one rule: a problem is a value with a text and a fix, so that one plugin's failure is a line in a list and never
-the end of the others.
+A problem is a value with a text and a fix. So the failure of one plugin is a line in a list and doesn't affect the
+others.
 
     for record in host.plugins:
         print(record.name, record.distribution, record.state, record.error, record.fix)
@@ -21,14 +21,14 @@ PluginState = Literal["active", "blocked", "failed", "refused", "incompatible"]
 
 
 class Problem(NamedTuple):
-    """Something wrong with a plugin that otherwise works."""
+    """A problem of a plugin that otherwise works."""
 
     error: str
     fix: str
 
 
 class PluginRecord:
-    """One entry point and what became of it."""
+    """One entry point and the result of loading it."""
 
     def __init__(self, entry_point: EntryPoint) -> None:
         self.name = entry_point.name
@@ -37,20 +37,20 @@ class PluginRecord:
         self.value = entry_point.value
         self.state: PluginState = "active"
         self.error = ""
-        """Why it isn't active, as the rest of a sentence that begins with its name; empty while it is."""
+        """Why the plugin isn't active, worded to follow its name. Empty if it is active."""
         self.fix = ""
         self.wrong = False
-        """True where it ought to work and doesn't; a plugin that somebody left out on purpose isn't wrong."""
+        """True if the plugin should work and doesn't. False for a plugin that was disabled on purpose."""
         self.cause: BaseException | None = None
-        """What it raised, for the traceback that `--debug` shows."""
+        """The exception, for the traceback that `--debug` shows."""
         self.seconds = 0.0
-        """How long its import took."""
+        """Duration of the import."""
         self.problems: list[Problem] = []
-        """Mistakes of its authors that don't keep it from working; with `--strict-plugins` they do."""
+        """Mistakes in the plugin that don't stop it from working. With `--strict-plugins` they are errors."""
         self.hints: list[str] = []
-        """What a person should know of it but needn't fix, such as a slow import."""
+        """Information that needs no fix, such as a slow import."""
         self.silenced = False
-        """True once one of its observers raised: none of them is called again."""
+        """True after one of its observer hooks raised. Its hooks are then not called again."""
 
     def __repr__(self) -> str:
         return f"<PluginRecord {self.title}: {self.state}>"
@@ -60,21 +60,21 @@ class PluginRecord:
         return f"plugin {self.name} of {self.distribution} {self.version}"
 
     def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
-        """Somebody doesn't want it: no problem, and nothing to tell until it is asked for."""
+        """Mark the plugin as disabled on purpose. That is not a problem unless it is selected."""
         self.state, self.error, self.fix = state, error, fix
 
     def stop(self, state: PluginState, error: str, fix: str, cause: BaseException | None = None) -> None:
-        """It ought to work and doesn't."""
+        """Mark the plugin as broken."""
         self.state, self.error, self.fix, self.cause, self.wrong = state, error, fix, cause, True
 
     def failure(self) -> PluginError:
-        """The error for whoever selected this plugin."""
+        """The error for a run that selected this plugin."""
         error = PluginError(f"{self.title} {self.error}", fix=self.fix)
         error.__cause__ = self.cause
         return error
 
     def problem_lines(self) -> list[str]:
-        """Everything that is wrong with it, one line each."""
+        """All problems of the plugin, one line each."""
         stopped = [f"{self.title} {self.error}; {self.fix}"] if self.wrong else []
         return stopped + [f"{self.title} {problem.error}; {problem.fix}" for problem in self.problems]
 
@@ -92,13 +92,13 @@ class Registered(NamedTuple):
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Foreign text on one line, without control characters (a terminal would obey them), at most `limit` long."""
+    """Foreign text on one line, at most `limit` long, without control characters, which a terminal would interpret."""
     flat = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line, with the place where it is a syntax error."""
+    """An exception on one line. For a syntax error, with its location."""
     if isinstance(error, SyntaxError) and error.filename:
         return one_line(f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})")
     return one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)

@@ -1,14 +1,14 @@
-"""agentfw.toml: what a project pins for everybody who works in its folder.
+"""Reads agentfw.toml: the settings of a project, shared by everybody who works in its folder.
 
-The one rule: a mistake in the file is an error before anything is loaded, with the place and the nearest right key;
-paths are relative to the file, not to where the command runs.
+A mistake in the file is an error before anything is loaded, with its location and the nearest valid key. Paths are
+relative to the file, not to the current directory.
 
     # agentfw.toml
-    default = "spec.toml"              # what a bare `agentfw run` runs here
-    runs = "runs"                      # where runs are kept
+    default = "spec.toml"              # spec that `agentfw run` without arguments runs here
+    runs = "runs"                      # folder of the runs
 
     [plugins]
-    allow = ["agentfw-notes==1.2.0"]   # only these, in exactly these versions; agentfw's own are always allowed
+    allow = ["agentfw-notes==1.2.0"]   # only these distributions, in these versions; agentfw's own are always allowed
 
     project = find_project()
 """
@@ -30,24 +30,24 @@ PLUGINS_KEYS = ("allow",)
 
 
 class Pin(NamedTuple):
-    """A distribution and the one version of it that may be loaded."""
+    """A distribution and the only version of it that may be loaded."""
 
     distribution: str
     version: str
 
 
 class ProjectFile(NamedTuple):
-    """One agentfw.toml, checked."""
+    """One validated agentfw.toml."""
 
     path: Path
     allow: tuple[Pin, ...] | None
-    """None where the file has no allow list: then everything installed may be loaded."""
+    """The allow list. None: everything installed may be loaded."""
     default: Path | None
     runs: Path
 
 
 def find_project(start: Path | None = None) -> ProjectFile | None:
-    """The agentfw.toml of `start` (the current folder) or of the nearest folder above it; None where there is none."""
+    """The agentfw.toml of `start` (default: the current folder) or of the nearest parent. None if there is none."""
     folder = (start or Path()).absolute()
     for candidate in (folder, *folder.parents):
         file = candidate / FILE_NAME
@@ -57,7 +57,7 @@ def find_project(start: Path | None = None) -> ProjectFile | None:
 
 
 def read_project(path: Path) -> ProjectFile:
-    """Read and check one file; a SettingsError lists everything that is wrong with it."""
+    """Read and validate one file. The SettingsError lists everything that is wrong with it."""
     import tomllib
 
     try:
@@ -94,7 +94,7 @@ def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: s
         if guess:
             hint = f'did you mean "{prefix}{guess}"?'
         elif key in TOP_KEYS:
-            # In TOML whatever follows [plugins] belongs to it: the usual slip.
+            # In TOML, a key after [plugins] belongs to that table. This is the usual mistake.
             hint = f'write "{key}" above [plugins]'
         else:
             hint = f"known: {', '.join(known)}"
@@ -113,7 +113,7 @@ def _read_pins(value: object, problems: list[str]) -> tuple[Pin, ...]:
         if not pin.distribution or not pin.version or any(sign in pin.version for sign in " ,<>=*"):
             problems.append(f'plugins.allow: {text!r} must name one exact version, as in "agentfw-notes==1.2.0"')
         elif pin.distribution in pins:
-            problems.append(f"plugins.allow: {pin.distribution} is there twice")
+            problems.append(f"plugins.allow: {pin.distribution} is listed twice")
         pins[pin.distribution] = pin
     return tuple(pins.values())
 

@@ -1,6 +1,6 @@
-"""Pictures and pages of what a run found: charts as SVG and PNG, one self-contained HTML file, bars for a terminal.
+"""Charts as SVG and PNG, self-contained HTML pages, and bars for a terminal.
 
-The one rule: importing it costs nothing. Pillow is imported when a PNG is written, and by nothing else here.
+Importing it is cheap. Only writing a PNG imports Pillow.
 
     >>> page = Page("calendar, 104 rounds")
     >>> page.figure(line_chart([Series("error", [0.42, 0.31, 0.22])], title="Error by round"))

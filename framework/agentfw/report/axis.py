@@ -1,7 +1,7 @@
-"""Round numbers for axes, numbers as text, and how wide a text is: what every chart needs before it draws.
+"""Axes of charts: round ticks, numbers as text, and text widths.
 
-The one rule: nothing here fails for a number, however large, tiny or equal to its neighbour; not-a-number has no
-place on an axis and is the caller's gap.
+Every finite number works, however large, small or close to its neighbour. NaN can't be placed on an axis, so callers
+draw a gap.
 
     >>> axis = nice_axis(0.03, 0.42, target=5)
     >>> axis.labels
@@ -20,14 +20,14 @@ from dataclasses import dataclass
 __all__ = ["Axis", "ellipsis", "exact_axis", "nice_axis", "number_labels", "text_width"]
 
 CLOCK = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0, 1440.0, 3600.0, 7200.0, 86400.0)
-"""Steps that people count minutes in, or seconds."""
+"""Tick steps for minutes or seconds."""
 LARGEST = 1e300
-"""Beyond it differences overflow; a chart that reaches it has other troubles than its last tick."""
+"""Largest supported magnitude. Beyond it, differences overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A range of values, its ticks, and their labels."""
+    """A range of values with its ticks and their labels."""
 
     low: float
     high: float
@@ -39,13 +39,13 @@ class Axis:
         return number_labels(self.ticks, resolution=step)
 
     def share(self, value: float) -> float:
-        """Where the value lies: 0 at the low end, 1 at the high end."""
+        """The relative position of a value: 0 at the low end, 1 at the high end."""
         bounded = max(-LARGEST, min(LARGEST, value))
         return (bounded - self.low) / (self.high - self.low)
 
 
 def nice_axis(low: float, high: float, *, target: int, integral: bool = False) -> Axis:
-    """An axis that begins and ends at a tick and holds both values; about `target` steps."""
+    """An axis with about `target` steps that starts and ends at a tick and contains both values."""
     low, high = _spread(low, high)
     step = _step(low, high, target, integral)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -54,7 +54,7 @@ def nice_axis(low: float, high: float, *, target: int, integral: bool = False) -
 
 
 def exact_axis(low: float, high: float, *, target: int, integral: bool = False, clock: bool = False) -> Axis:
-    """An axis that begins and ends exactly there, with the ticks inside; of a `clock`, on quarters and hours."""
+    """An axis with exactly these ends. With `clock`, its ticks are on quarters and hours."""
     low, high = _spread(low, high)
     step = _step(low, high, target, integral)
     if clock and 1 < step < CLOCK[-1]:
@@ -64,7 +64,7 @@ def exact_axis(low: float, high: float, *, target: int, integral: bool = False, 
 
 
 def _spread(low: float, high: float) -> tuple[float, float]:
-    """The range, widened when there's none to speak of."""
+    """The range, widened if it is empty."""
     low, high = max(-LARGEST, min(low, high)), min(LARGEST, max(low, high))
     size = max(abs(low), abs(high))
     if high - low > size * 1e-9 and high - low > 1e-300:
@@ -83,9 +83,9 @@ def _step(low: float, high: float, target: int, integral: bool) -> float:
 
 
 def number_labels(values: Sequence[float], *, resolution: float | None = None) -> list[str]:
-    """The numbers as text, all in one unit and with the same decimals.
+    """The numbers as text, all with the same unit and decimals.
 
-    `resolution` is the difference that must show; without it the largest number gets three figures.
+    `resolution` is the smallest difference to show. By default, the largest number gets three digits.
     """
     finite = [abs(value) for value in values if math.isfinite(value)]
     largest = max(finite, default=0.0)
@@ -106,7 +106,7 @@ def number_labels(values: Sequence[float], *, resolution: float | None = None) -
 
 
 def _decimals(step: float) -> int:
-    """The fewest decimals that write the step in full: 0 for 20, 1 for 0.5, 2 for 0.25."""
+    """Number of decimals needed to write the step exactly: 0 for 20, 1 for 0.5, 2 for 0.25."""
     for decimals in range(7):
         scaled = step * 10**decimals
         if scaled >= 0.999 and abs(scaled - round(scaled)) < 1e-6 * scaled:
@@ -127,14 +127,14 @@ def _signed(text: str, value: float) -> str:
     return text.replace("-", "−")
 
 
-# Widths of letters in ems, near those of the widest of the common system fonts (DejaVu Sans): nothing is ever cut off.
+# Letter widths in ems, close to those of the widest common system font (DejaVu Sans), so that no text is cut off.
 _NARROW = frozenset("ijlI|'.,:;!")
 _SLIM = frozenset(' ftr()[]{}-/\\"`·')
 _WIDE = frozenset("mwMW%@—…")
 
 
 def text_width(text: str, size: float, weight: int = 400) -> float:
-    """About how many pixels the text takes; the browser's font isn't known, so it is a careful guess."""
+    """Approximate width of the text in pixels. The browser's font is unknown, so this is a careful estimate."""
     ems = 0.0
     for character in text:
         if character in _NARROW:
@@ -153,7 +153,7 @@ def text_width(text: str, size: float, weight: int = 400) -> float:
 
 
 def ellipsis(text: str, *, width: float, size: float, weight: int = 400) -> str:
-    """The text, cut with "…" where it would be wider; empty when not even one letter fits."""
+    """The text, shortened with "…" to fit. Empty if not even one letter fits."""
     text = " ".join(text.split())
     if text_width(text, size, weight) <= width:
         return text

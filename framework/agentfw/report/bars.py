@@ -1,6 +1,6 @@
-"""Horizontal bars with intervals, for `compare`.
+"""Horizontal bar charts with intervals, for `compare`.
 
-The one rule: a bar begins at zero. Its length is the value; a broken axis would make small differences look large.
+Bars always start at zero, because a cut axis would exaggerate small differences.
 
     >>> bars = [Bar("tiny + strategyhub", 0.21, 0.19, 0.23), Bar("random", 0.52, quiet=True)]
     >>> bar_chart(bars, title="Error over the last 25 rounds").to_svg().startswith("<svg")
@@ -23,7 +23,7 @@ __all__ = ["Bar", "bar_chart"]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar from zero to the value; `low` and `high` draw its interval."""
+    """One bar from zero to the value. `low` and `high` are its interval."""
 
     label: str
     value: float
@@ -36,7 +36,7 @@ class Bar:
 def bar_chart(
     bars: Sequence[Bar], *, title: str, x_label: str = "", decimals: int | None = None, width: float = 880
 ) -> Canvas:
-    """Bars from zero in the order given, with intervals and values; the height follows from their number."""
+    """Draw bars in the given order, with intervals and values. The height depends on their number."""
     narrow = width < 560
     pitch = 46.0 if narrow else 34.0
     height = PADDING + 40 + max(2, len(bars)) * pitch + 24 + (PADDING if bars else 12)

@@ -1,7 +1,7 @@
-"""The drawing surface of the report: collects shapes and writes them as SVG or PNG.
+"""The drawing surface of reports: collects shapes and writes them as SVG or PNG.
 
-A canvas only remembers what was drawn, in pixels from the top left, so the same calls give the same bytes. Numbers that
-aren't finite are refused at once: nobody could open the file.
+A canvas only records what is drawn, in pixels from the top left, so the same calls give the same bytes. It rejects
+numbers that aren't finite, because they would make the file unreadable.
 
     >>> canvas = Canvas(120, 40)
     >>> with canvas.group(title="an hour & a half"):
@@ -41,7 +41,7 @@ __all__ = ["Canvas"]
 
 
 class Canvas(Scene):
-    """A picture of `width` by `height` pixels; `label` is its text for screen readers."""
+    """A picture of `width` by `height` pixels. `label` is its text for screen readers."""
 
     def __init__(self, width: float, height: float, background: str | None = SURFACE, *, label: str = "") -> None:
         _finite(width, height)
@@ -122,7 +122,7 @@ class Canvas(Scene):
         rotation: float = 0,
         halo: str | None = None,
     ) -> None:
-        """One line of text with its baseline at `y`; line breaks become spaces."""
+        """Draw one line of text with its baseline at `y`. Line breaks become spaces."""
         _finite(x, y, size, rotation)
         line = " ".join(printable(text).split())
         if line:
@@ -130,7 +130,7 @@ class Canvas(Scene):
 
     @contextmanager
     def group(self, *, title: str = "", clip: Clip | None = None) -> Iterator[None]:
-        """What is drawn inside shares a tooltip (SVG only) or is seen through the window `clip`."""
+        """Group the shapes drawn inside: they share a tooltip (SVG only) or are clipped to the rectangle `clip`."""
         if clip is not None:
             _finite(*clip)
         group = Group(printable(title), clip)
@@ -142,11 +142,11 @@ class Canvas(Scene):
             self._open.pop()
 
     def to_svg(self, *, standalone: bool = True) -> str:
-        """The picture as SVG. Inside an HTML page use `standalone=False`: it leaves the XML namespace out."""
+        """The picture as SVG. Use `standalone=False` inside an HTML page to omit the XML namespace."""
         return render_svg(self, standalone=standalone)
 
     def to_png(self, scale: float = 2) -> bytes:
-        """The picture as PNG, `scale` times the canvas in each direction (2 is sharp on today's screens)."""
+        """The picture as PNG, `scale` times the size of the canvas (2 is sharp on high-resolution screens)."""
         return render_png(self, scale=scale)
 
     def _add(self, shape: Shape) -> None:
@@ -162,4 +162,4 @@ def _points(points: Iterable[Point]) -> tuple[Point, ...]:
 
 def _finite(*numbers: float) -> None:
     if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"a canvas takes finite numbers, not {numbers}")
+        raise ValueError(f"a canvas needs finite numbers, not {numbers}")

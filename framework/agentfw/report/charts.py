@@ -1,7 +1,7 @@
 """Line charts.
 
-The one rule: the data is the darkest thing in the picture. Names stand at the ends of their lines, the grid is thin,
-and a title says what is seen at the top left. A value that isn't a finite number is a gap, never a zero.
+The data is the darkest element. Names are at the ends of their lines, the grid is thin, and the title is at the top
+left. A value that isn't a finite number is a gap, not a zero.
 
     >>> curve = Series("tiny + strategyhub", [0.42, 0.31, 0.22], low=[0.38, 0.26, 0.18], high=[0.46, 0.36, 0.26])
     >>> chart = line_chart([curve], title="Error by round", x_label="round", references=[Reference(0.5, "random")])
@@ -25,12 +25,12 @@ from agentfw.report.shapes import Point
 __all__ = ["Reference", "Series", "line_chart"]
 
 HOVERED = 150
-"""Up to so many points all together, each shows its value on hover."""
+"""Maximum number of points, in total, that show their value on hover."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line. `x` counts from 1 when it isn't given; `low` and `high` are a band such as a confidence interval."""
+    """One line. `x` defaults to 1, 2, ... `low` and `high` are a band, such as a confidence interval."""
 
     name: str
     y: Sequence[float]
@@ -39,19 +39,19 @@ class Series:
     high: Sequence[float] | None = None
     colour: str | None = None
     quiet: bool = False
-    """A baseline: drawn in grey, behind the others."""
+    """Whether it is a baseline, drawn in grey behind the other lines."""
 
     def __post_init__(self) -> None:
         for name, values in (("x", self.x), ("low", self.low), ("high", self.high)):
             if values is not None and len(values) != len(self.y):
-                raise UsageError(f'series "{self.name}" has {len(self.y)} values of y and {len(values)} of {name}')
+                raise UsageError(f'series "{self.name}" has {len(self.y)} y values and {len(values)} {name} values')
         if (self.low is None) != (self.high is None):
-            raise UsageError(f'series "{self.name}" has one side of a band only', fix="give both low and high")
+            raise UsageError(f'series "{self.name}" has only one side of a band', fix="give both low and high")
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A dashed horizontal line with a name: a baseline, a target."""
+    """A dashed horizontal line with a name, such as a baseline or a target."""
 
     value: float
     label: str
@@ -59,7 +59,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A series ready for drawing: rows of (x, y, low, high) by x, where y may be NaN; it ends at (`end`, `last`)."""
+    """A series ready for drawing: rows of (x, y, low, high) by x, where y can be NaN. It ends at (`end`, `last`)."""
 
     series: Series
     rows: list[tuple[float, float, float, float]]
@@ -83,7 +83,7 @@ def line_chart(
     width: float = 880,
     height: float = 360,
 ) -> Canvas:
-    """Lines over a common x, with bands and reference lines. The y axis holds zero when the data comes near to it."""
+    """Draw lines over a common x axis, with bands and reference lines. The y axis includes zero if it is close."""
     canvas, top = begin(title, y_label, width, height)
     drawn = _prepare(series)
     points = [(x, y) for line in drawn for x, y, _, _ in line.rows if math.isfinite(y)]
@@ -211,7 +211,7 @@ def _curve(canvas: Canvas, plot: Plot, line: _Drawn, *, hovered: bool) -> None:
 def _runs(
     rows: Sequence[tuple[float, float, float, float]], columns: Sequence[int]
 ) -> list[list[tuple[float, float, float, float]]]:
-    """The stretches between gaps: rows in which all of the columns are known."""
+    """The segments between gaps: rows in which all of the columns are known."""
     runs: list[list[tuple[float, float, float, float]]] = [[]]
     for row in rows:
         if all(math.isfinite(row[column]) for column in columns):
@@ -222,7 +222,7 @@ def _runs(
 
 
 def _thin(path: list[Point]) -> list[Point]:
-    """The path with at most four points a column of pixels (first, lowest, highest, last): it looks the same."""
+    """The path with at most four points per pixel column (first, lowest, highest, last). It looks the same."""
     if len(path) <= 2000:
         return path
     columns: dict[int, list[Point]] = {}
@@ -244,7 +244,7 @@ def _reference_lines(canvas: Canvas, plot: Plot, references: Sequence[Reference]
 
 
 def _name_reference(canvas: Canvas, plot: Plot, reference: Reference, drawn: Sequence[_Drawn]) -> None:
-    """The name above or below its line, at its right or left end: where the curves leave the most room."""
+    """Place the name above or below its line, at the left or right end, where there is the most space."""
     if not plot.up.low <= reference.value <= plot.up.high:
         return
     label = ellipsis(reference.label, width=plot.width * 0.6, size=SMALL)
@@ -271,7 +271,7 @@ def _name_reference(canvas: Canvas, plot: Plot, reference: Reference, drawn: Seq
 
 
 def _name_ends(canvas: Canvas, plot: Plot, drawn: Sequence[_Drawn], labels: Sequence[str], width: float) -> None:
-    """Names at the ends of the lines, pushed apart where they would overlap."""
+    """Names at the ends of the lines, moved apart where they would overlap."""
     gap = 16.0
     ends = sorted(
         (
@@ -283,7 +283,7 @@ def _name_ends(canvas: Canvas, plot: Plot, drawn: Sequence[_Drawn], labels: Sequ
     places: list[float] = []
     for y, _, _ in ends:
         places.append(max(y, places[-1] + gap) if places else y)
-    # Push back up from the bottom what was pushed too far down.
+    # Move names that were pushed below the plot back up.
     floor = plot.top + plot.height
     for index in range(len(places) - 1, -1, -1):
         places[index] = min(places[index], floor)
@@ -292,7 +292,7 @@ def _name_ends(canvas: Canvas, plot: Plot, drawn: Sequence[_Drawn], labels: Sequ
     for place, (y, line, label) in zip(places, ends, strict=True):
         shift, end = 0.0, plot.x(line.end)
         if end < start - 20:
-            # The line ends early: dots lead the eye over to its name.
+            # If the line ends before the right edge, dots connect it to its name.
             canvas.line([(end + 8, y), (start - 6, y)], colour=line.colour, dash=(0.5, 5), opacity=0.7)
         if abs(place - y) > 5:
             canvas.line([(start - 2, y), (start + 6, place)], colour=line.colour, opacity=0.5)
@@ -308,7 +308,7 @@ def _name_ends(canvas: Canvas, plot: Plot, drawn: Sequence[_Drawn], labels: Sequ
 
 
 def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top: float) -> float:
-    """Names above the plot, for when they don't fit beside the lines; answers where the plot may begin."""
+    """Names above the plot, if they don't fit next to the lines. Returns the new top of the plot."""
     x, y = PADDING, top + 14
     for line, label in zip(drawn, labels, strict=True):
         label = ellipsis(label, width=canvas.width - 2 * PADDING - 24, size=12)

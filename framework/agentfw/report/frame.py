@@ -1,6 +1,6 @@
-"""What the charts share: margins, the title, and the rectangle where data is drawn.
+"""The common parts of charts: margins, the title, and the plot rectangle.
 
-The one rule: what isn't data speaks quietly, and always from the same place.
+Everything that isn't data is drawn in muted colours, at the same place in every chart.
 
     >>> from agentfw.report.axis import nice_axis
     >>> canvas, top = begin("Error by round", "action error rate", 400, 200)
@@ -20,12 +20,12 @@ __all__ = ["PADDING", "SMALL", "Plot", "begin", "nothing"]
 
 PADDING = 24.0
 SMALL, TITLE = 11.5, 15.0
-"""Sizes of letters: ticks and notes, and the title."""
+"""Font sizes of ticks and notes, and of the title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """The rectangle where data is drawn, with its two axes."""
+    """The rectangle of the data, with its two axes."""
 
     left: float
     top: float
@@ -38,12 +38,12 @@ class Plot:
         return self.left + self.across.share(value) * self.width
 
     def y(self, value: float) -> float:
-        # A value far outside a given range stays near the plot: SVG readers dislike coordinates of 1e300.
+        # Values far outside the axis are clamped near the plot: SVG viewers can't handle coordinates such as 1e300.
         return self.top + (1 - max(-9.0, min(10.0, self.up.share(value)))) * self.height
 
 
 def begin(title: str, subtitle: str, width: float, height: float) -> tuple[Canvas, float]:
-    """A canvas with its title and, in a quieter voice, what is measured; answers where the rest begins."""
+    """Start a canvas with a title and a muted subtitle. Returns the top of the remaining area."""
     canvas = Canvas(width, height, label=title)
     room = width - 2 * PADDING
     canvas.text(PADDING, PADDING + 12, ellipsis(title, width=room, size=TITLE, weight=600), size=TITLE, weight=600)
@@ -55,6 +55,6 @@ def begin(title: str, subtitle: str, width: float, height: float) -> tuple[Canva
 
 
 def nothing(canvas: Canvas, top: float) -> None:
-    """What a chart without data says in the middle."""
+    """The message of a chart without data, in the middle."""
     middle = (canvas.width / 2, (top + canvas.height - PADDING) / 2)
     canvas.text(*middle, "nothing to show yet", size=13, anchor="middle", colour=MUTED)

@@ -1,8 +1,7 @@
-"""One self-contained HTML page: figures, tables and transcripts that open from disk, years later, without a network.
+"""Self-contained HTML pages with figures, tables and transcripts that open from disk without a network.
 
-The one rule: nothing foreign runs or loads. All text is escaped, there is no link to anywhere, and a Content-
-Security-Policy allows exactly the style sheet and the script that are in the file, by their hashes. A model's output
-can say what it likes.
+Nothing in a page can run or load foreign content, whatever a model's output contains. All text is escaped, there are no
+links, and a Content-Security-Policy allows only the page's own style sheet and script, by their hashes.
 
     >>> page = Page("Calendar", subtitle="104 rounds, seed 7")
     >>> page.facts([("policy", "tiny"), ("memory", "strategyhub")])
@@ -34,7 +33,7 @@ __all__ = ["Cell", "Number", "Page", "short"]
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that is shown in its own way ("0:00:38", "12 %") and sorted by its value."""
+    """A number with its own formatting ("0:00:38", "12 %") that is sorted by its value."""
 
     value: float
     text: str
@@ -44,7 +43,7 @@ Cell = str | int | float | Number | Interval | None
 
 
 def short(value: float) -> Number | int | None:
-    """A figure with three decimals: figures of different size stand in one column, so each keeps its own."""
+    """A number with three significant digits of its own, for columns of numbers of different magnitude."""
     if isinstance(value, int):
         return value
     if math.isnan(value):
@@ -53,19 +52,19 @@ def short(value: float) -> Number | int | None:
 
 
 class Page:
-    """Collects blocks in order and renders them. Every argument is plain text: markup in it is shown, never obeyed."""
+    """Collects blocks in order and renders them. All arguments are plain text, and markup in them is escaped."""
 
     def __init__(self, title: str, *, subtitle: str = "", language: str = "en") -> None:
         self.title, self.subtitle, self.language = title, subtitle, language
         self._blocks: list[str] = []
 
     def facts(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Small key-value pairs: what was run, with what."""
+        """A row of key-value pairs, such as the settings of a run."""
         items = "".join(f"<div><dt>{_text(key)}</dt><dd>{_text(value)}</dd></div>" for key, value in pairs)
         self._blocks.append(f'<dl class="facts">{items}</dl>')
 
     def highlights(self, items: Sequence[tuple[str, str, str]]) -> None:
-        """The two to four figures that a reader came for, large: (what, figure, note)."""
+        """The two to four most important figures, in large type: (name, figure, note)."""
         cards = "".join(
             f"<div><dt>{_text(what)}</dt><dd><b>{_text(figure)}</b><small>{_text(note)}</small></dd></div>"
             for what, figure, note in items
@@ -81,7 +80,7 @@ class Page:
         self._blocks.append(f"<p>{_text(text)}</p>")
 
     def figure(self, picture: Canvas, caption: str = "", *, narrow: Canvas | None = None) -> None:
-        """A picture on a card. A phone shows `narrow` when it is given, and otherwise scrolls sideways."""
+        """A picture on a card. Phones show `narrow` if it is given; otherwise they scroll sideways."""
         below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
         drawn = picture.to_svg(standalone=False)
         if narrow is None:
@@ -91,10 +90,10 @@ class Page:
         self._blocks.append(f"<figure>{body}{below}</figure>")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> None:
-        """A table that sorts by a click on a heading. Columns of numbers stand to the right, with common decimals."""
+        """A table that is sorted by clicking a heading. Number columns are right-aligned with common decimals."""
         for row in rows:
             if len(row) != len(columns):
-                raise UsageError(f"a row has {len(row)} cells and the table {len(columns)} columns: {list(row)}")
+                raise UsageError(f"a row has {len(row)} cells, but the table has {len(columns)} columns: {list(row)}")
         numeric = [
             any(row[index] is not None for row in rows)
             and all(row[index] is None or _value(row[index]) is not None for row in rows)
@@ -123,7 +122,7 @@ class Page:
         )
 
     def details(self, summary: str, text: str, *, note: str = "", opened: bool = False) -> None:
-        """Text as it is, line by line, behind a heading that unfolds: a transcript, a log, a settings file."""
+        """Preformatted text in a collapsible block, such as a transcript, a log or a settings file."""
         aside = f"<small>{_text(note)}</small>" if note else ""
         self._blocks.append(
             f"<details{' open' if opened else ''}><summary><span>{_text(summary)}</span>{aside}</summary>"
@@ -163,7 +162,7 @@ def _text(text: str) -> str:
 
 
 def _value(cell: Cell) -> float | None:
-    """What a cell is sorted by, when it is a number."""
+    """The value that a cell is sorted by, if it is a number."""
     match cell:
         case bool():
             return None
@@ -177,7 +176,7 @@ def _value(cell: Cell) -> float | None:
 
 
 def _column(cells: Sequence[Cell]) -> list[str]:
-    """The cells as text; plain numbers of one column get the same unit and decimals."""
+    """The cells as text. Plain numbers of one column get the same unit and decimals."""
     plain = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
     labels = iter(number_labels([float(number) for number in plain]))
     shown = []

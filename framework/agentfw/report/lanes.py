@@ -1,7 +1,7 @@
-"""A timeline in lanes: who worked when, what was seen, what was done, and where someone was interrupted.
+"""Timeline charts with lanes: who worked when, what was observed and done, and what was interrupted.
 
-The one rule: every event leaves a mark, however many there are. What is thinned when room runs out is names, never
-events: marks that would cover each other become one mark whose tooltip counts them.
+Every event is drawn, however many there are. If there isn't enough room, names are omitted, and overlapping marks are
+merged into one mark whose tooltip has the count.
 
     >>> user = Lane("postdoc", [Span(0, 45, "writing"), Span(60, 90, "seminar")], [Mark(20, "chat", "interruption")])
     >>> agent = Lane("agent", marks=[Mark(18, "new mail", "observation"), Mark(20, "suggest a slot", "intervention")])
@@ -9,8 +9,8 @@ events: marks that would cover each other become one mark whose tooltip counts t
     >>> "suggest a slot" in chart.to_svg()
     True
 
-Kinds are open: `work`, `thinking`, `observation`, `intervention` and `interruption` have a shape of their own; any
-other kind gets the next colour and a dot or a bar.
+Any kind is allowed. `work`, `thinking`, `observation`, `intervention` and `interruption` have their own shapes. Other
+kinds get the next colour and a dot or a bar.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["Lane", "Mark", "Span", "lanes_chart"]
 
 MARK_ROW, CROWDED_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 13.0, 18.0, 17.0, 14.0
 DEEPEST = 4
-"""Rows for spans that run at the same time; more of them share the last row, translucent."""
+"""Rows for overlapping spans. Further spans share the last row, translucent."""
 CROWDED = 6.0
-"""Pixels a mark needs on average; with less room marks become strokes, each kind in a row of its own."""
+"""Average pixels that a mark needs. With less room, marks become strokes, and each kind gets its own row."""
 
 BLUE, VERMILLION, GREEN = SERIES[0], SERIES[1], SERIES[2]
 COLOURS = {
@@ -41,12 +41,12 @@ COLOURS = {
     "interruption": VERMILLION,
 }
 RANK = {"interruption": 0, "intervention": 1}
-"""Whose name is written first when there isn't room for all."""
+"""Kinds in the order in which their names are placed if there isn't room for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that takes time. `end` None: it was still going on when the record ends."""
+    """Something that takes time. If `end` is None, it was still in progress when the record ended."""
 
     start: float
     end: float | None
@@ -56,7 +56,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happens at one moment."""
+    """Something that happens at one time."""
 
     time: float
     label: str = ""
@@ -72,7 +72,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """Marks of one kind that fall on the same pixel."""
+    """Marks of one kind on the same pixel."""
 
     x: float
     marks: list[Mark]
@@ -84,7 +84,7 @@ class _Cluster:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A lane with its rows worked out: what it holds and how high it is."""
+    """A lane with its rows computed: its contents and its height."""
 
     lane: Lane
     clusters: list[_Cluster]
@@ -108,7 +108,7 @@ class _Placed:
 
 
 class _Clock:
-    """Times as places and as words."""
+    """Times as positions and as text."""
 
     def __init__(self, axis: Axis, left: float, width: float, words: Callable[[float], str] | None) -> None:
         self.axis, self.left, self.width = axis, left, width
@@ -118,7 +118,7 @@ class _Clock:
         return self.left + max(0.0, min(1.0, self.axis.share(time))) * self.width
 
     def say(self, time: float) -> str:
-        # Three figures of what is shown are as exact as a pixel.
+        # Three digits of the visible range are as precise as a pixel.
         return self._words(time) if self._words else number_labels([time], resolution=self._resolution)[0]
 
     @property
@@ -139,10 +139,10 @@ def lanes_chart(
     time_range: tuple[float, float] | None = None,
     width: float = 880,
 ) -> Canvas:
-    """One row a lane on a common time axis; the height follows from what is in the lanes.
+    """Draw one row per lane on a common time axis. The height depends on the contents of the lanes.
 
-    `format_time` writes a time for ticks and tooltips (09:30, say). Without `time_range` the axis spans all events.
-    Events at no finite time, or outside of a given range, aren't drawn.
+    `format_time` formats times for ticks and tooltips, such as 09:30. By default, the axis spans all events. Events
+    without a finite time or outside of `time_range` aren't drawn.
     """
     low, high = time_range or _extent(lanes)
     gutter = min(0.26 * width, max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20)
@@ -185,12 +185,12 @@ def _extent(lanes: Sequence[Lane]) -> tuple[float, float]:
     if not finite:
         return 0.0, 1.0
     low, high = min(finite), max(finite)
-    # A record that begins just after zero is shown from zero.
+    # An axis that would start just above zero starts at zero.
     return (0.0 if 0 < low < 0.05 * high else low), high
 
 
 def _shown(lane: Lane, axis: Axis) -> Lane:
-    """The lane without what lies outside of the axis, in order of time, its open spans closed at the edge."""
+    """The lane clipped to the axis, in order of time, with open spans ending at the edge."""
     spans = []
     for span in sorted(lane.spans, key=lambda span: span.start):
         end = axis.high if span.end is None else span.end
@@ -205,7 +205,7 @@ def _place(lane: Lane, clock: _Clock) -> _Placed:
     for mark in lane.marks:
         buckets.setdefault((round(clock.x(mark.time)), mark.kind), []).append(mark)
     clusters = [_Cluster(clock.x(marks[0].time), marks) for marks in buckets.values()]
-    # Interruptions lie on top of interventions, and these on top of all else.
+    # Interruptions are drawn above interventions, and both above everything else.
     clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
     crowded = len(clusters) * CROWDED > clock.width
     labelled = not crowded and any(mark.label for mark in lane.marks)
@@ -213,7 +213,7 @@ def _place(lane: Lane, clock: _Clock) -> _Placed:
 
 
 def _stack(spans: Sequence[Span]) -> list[list[Span]]:
-    """Rows in which no two spans overlap, as far as there are rows."""
+    """Rows in which no two spans overlap, as long as there are enough rows."""
     rows: list[list[Span]] = []
     for span in spans:
         free = next((row for row in rows if _end(row[-1]) <= span.start), None)
@@ -248,7 +248,7 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
                 canvas.line(stroke, colour=_colour(cluster.kind), width=1.25, opacity=0.8)
                 continue
             if cluster.kind == "interruption" and _busy(placed.lane, cluster.marks[0].time):
-                # It cuts through what was going on.
+                # An interruption crosses the spans in progress.
                 foot = y + MARK_ROW + SPAN_ROW * len(placed.rows) - 1
                 canvas.line([(cluster.x, y + MARK_ROW / 2), (cluster.x, foot)], colour=VERMILLION, width=1.5)
             _draw_mark(canvas, cluster.kind, cluster.x, y + MARK_ROW / 2)
@@ -259,7 +259,7 @@ def _busy(lane: Lane, time: float) -> bool:
 
 
 def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float, cuts: Sequence[float]) -> None:
-    """The spans of one row. Where many fall on one pixel, they are drawn as one; names end before an interruption."""
+    """The spans of one row. Spans on the same pixel are drawn as one. Names end before an interruption."""
     waiting: list[Span] = []
     for index, span in enumerate(spans):
         waiting.append(span)
@@ -284,13 +284,13 @@ def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, 
     if end - start < 5:
         canvas.rectangle(start, top, max(1.5, end - start), height, fill=_colour(kind), radius=1.5, opacity=0.5)
         return
-    # A hair is left free at the right, so that spans that touch can be told apart.
+    # A small gap on the right separates adjacent spans.
     canvas.rectangle(start, top, end - start - 1, height, fill=_colour(kind), radius=3, opacity=0.22)
     canvas.rectangle(start, top, 2.5, height, fill=_colour(kind), radius=1)
 
 
 def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float) -> None:
-    """Names above their marks: the weightiest kinds first, then by time, each where there's still room."""
+    """Names above their marks, the most important kinds first, then by time, where there is still room."""
     taken: list[tuple[float, float]] = []
     right = clock.left + clock.width
     for cluster in sorted(placed.clusters, key=lambda cluster: (RANK.get(cluster.kind, 2), cluster.x)):
@@ -333,7 +333,7 @@ def _tooltip(cluster: _Cluster, clock: _Clock) -> str:
 
 
 def _kinds(lanes: Sequence[Lane]) -> dict[tuple[str, bool], int]:
-    """How often each kind occurs, as (kind, is it a span): what the legend says."""
+    """The number of occurrences of each kind, as (kind, is it a span), for the legend."""
     counts: dict[tuple[str, bool], int] = {}
     for lane in lanes:
         for kind, spanning in [(s.kind, True) for s in lane.spans] + [(m.kind, False) for m in lane.marks]:
@@ -373,5 +373,5 @@ def _order(kind: str) -> tuple[int, str]:
 
 
 def _colour(kind: str) -> str:
-    # A stranger's kind keeps its colour from chart to chart, whatever else is in them.
+    # A custom kind keeps its colour from chart to chart, whatever else they contain.
     return COLOURS.get(kind) or series_colour(3 + sum(kind.encode()) % 3)

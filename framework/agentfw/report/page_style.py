@@ -1,7 +1,7 @@
 """The style sheet and the script of a report page, and the Content-Security-Policy that allows both.
 
-The policy forbids style attributes and inline handlers, so no page may have any. Colours come from the palette, so that
-light and dark stay one design.
+The policy forbids style attributes and inline handlers, so no page may use them. Colours come from the palette, so that
+light and dark mode match.
 
     >>> policy().startswith("default-src 'none'; script-src 'sha256-")
     True
@@ -27,7 +27,7 @@ def _variables(*, dark: bool) -> str:
 
 
 def _recoloured() -> str:
-    """Charts name their colours in `fill` and `stroke`; a style sheet outranks these attributes."""
+    """Dark-mode rules for charts. Charts set colours in `fill` and `stroke`, which a style sheet overrides."""
     return "\n".join(
         f'svg [{attribute}="{light}"]{{{attribute}:{dark}}}'
         for light, dark in DARK.items()
@@ -144,7 +144,7 @@ for (const table of document.querySelectorAll("table")) {
 
 
 def policy() -> str:
-    """The Content-Security-Policy of every page: our style sheet, our script, and nothing else from anywhere."""
+    """The Content-Security-Policy of every page. It allows only this style sheet and this script."""
     return (
         f"default-src 'none'; script-src '{_hash(SCRIPT)}'; style-src '{_hash(STYLE)}'; img-src data:;"
         " base-uri 'none'; form-action 'none'"

@@ -1,12 +1,11 @@
-"""The colours of every picture and page, light and dark.
+"""The colours of all pictures and pages, in light and dark mode.
 
-The one rule: a chart is drawn in light colours only. Dark is a translation (`DARK`) that the page's style sheet
-applies to the SVG attributes, so one scene serves the PNG, the light page and the dark page. A colour that isn't in
-`DARK` stays as it is.
+Charts are drawn in light colours only. The page's style sheet replaces them in the SVG attributes according to `DARK`,
+so one drawing serves the PNG, the light page and the dark page. A colour that isn't in `DARK` stays unchanged.
 
-The series colours begin with Okabe and Ito's, deepened until they can be read as text on the card (4.5 to 1). Their
-orange and sky blue can't be deepened without turning into the vermillion and the blue of a colour-blind reader, so two
-others, found by search, stand in for them.
+The series colours are based on those of Okabe and Ito, darkened until they are readable as text on a card (contrast 4.5
+to 1). Their orange and sky blue can't be darkened without being confused with vermillion and blue by colour-blind
+readers, so two other colours, found by search, replace them.
 
     >>> series_colour(0), series_colour(len(SERIES)) == series_colour(0)
     ('#2468a8', True)
@@ -49,5 +48,5 @@ DARK = {
 
 
 def series_colour(index: int) -> str:
-    """The colour of the series number `index`; after the last one they begin again."""
+    """The colour of series number `index`. After the last colour they repeat."""
     return SERIES[index % len(SERIES)]

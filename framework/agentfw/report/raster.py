@@ -1,11 +1,11 @@
 """The PNG writer: draws the shapes of a picture with Pillow.
 
-Everything is drawn three times too large and averaged down, so that edges are smooth; a translucent
-shape is laid on as one mask, so that it never darkens where it crosses itself.
+Everything is drawn at three times the size and averaged down for smooth edges. A translucent shape is applied as one
+mask, so that it isn't darker where it overlaps itself.
 
-Letters come from the font inside Pillow (Latin without accents), so a picture needs no installed fonts and is the same
-everywhere. A text with other letters is drawn with a font of the machine; without one, accents are dropped and what is
-still unknown becomes "?". The SVG of the same canvas has no such limit.
+Letters come from Pillow's built-in font (Latin without accents), so a picture needs no installed fonts and looks the
+same everywhere. Text with other letters uses a font of the machine. Without one, accents are dropped and unknown
+letters become "?". SVG doesn't have this limitation.
 
     >>> from agentfw.report.canvas import Canvas
     >>> canvas = Canvas(20, 10)
@@ -33,7 +33,7 @@ __all__ = ["render_png"]
 
 OVERSAMPLING = 3
 LARGEST = 120_000_000
-"""Pixels before averaging: above it the oversampling goes, so that a poster doesn't need gigabytes."""
+"""Maximum number of pixels before averaging. Larger pictures get less oversampling, so that memory stays limited."""
 MACHINE_FONTS = ("NotoSans-Regular.ttf", "DejaVuSans.ttf", "segoeui.ttf", "Arial Unicode.ttf", "arial.ttf")
 
 Box = tuple[int, int, int, int]
@@ -45,7 +45,7 @@ def render_png(canvas: Scene, *, scale: float = 2) -> bytes:
     from PIL import Image
 
     if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"the scale of a picture is more than 0, not {scale}")
+        raise ValueError(f"the scale of a picture must be above 0, not {scale}")
     size = (max(1, round(canvas.width * scale)), max(1, round(canvas.height * scale)))
     oversampling = OVERSAMPLING if size[0] * size[1] * OVERSAMPLING**2 <= LARGEST else 1
     large = Image.new("RGB", (size[0] * oversampling, size[1] * oversampling), canvas.background or "#ffffff")
@@ -58,7 +58,7 @@ def render_png(canvas: Scene, *, scale: float = 2) -> bytes:
 
 
 class _Painter:
-    """Draws shapes into one image; `unit` is how many of its pixels make one pixel of the canvas."""
+    """Draws shapes into an image. `unit` is the number of image pixels per canvas pixel."""
 
     def __init__(self, image: Image.Image, unit: float) -> None:
         self.image = image
@@ -126,7 +126,7 @@ class _Painter:
         def draw(by: float) -> Callable[[ImageDraw.ImageDraw, str | int, Point], None]:
             def rounded(pen: ImageDraw.ImageDraw, ink: str | int, shift: Point) -> None:
                 left, top = ((value - by) * self.unit - move for value, move in zip(corners[0], shift, strict=True))
-                # Pillow's last pixel belongs to the rectangle: without the 1 it would be a pixel too wide.
+                # Pillow includes the last pixel, so subtract 1.
                 right, bottom = (
                     (value + by) * self.unit - move - 1 for value, move in zip(corners[1], shift, strict=True)
                 )
@@ -164,12 +164,12 @@ class _Painter:
         from PIL import Image, ImageDraw
 
         line, font = _typeset(text.text, max(1, round(text.size * self.unit)))
-        # Pillow's font has one weight: a thin outline in the same colour makes it bold.
+        # Pillow's font has a single weight. A thin outline in the same colour makes it bold.
         bold = round(0.016 * text.size * self.unit) if text.weight >= 600 else 0
         halo = round(2 * self.unit) if text.halo else 0
         width = font.getlength(line)
         start = {"start": 0.0, "middle": width / 2, "end": width}[text.anchor]
-        # The letters go on a square big enough to be turned about the anchor, which lies in its middle.
+        # The letters are drawn on a square that is large enough to rotate about the anchor in its middle.
         reach = math.ceil(max(width, text.size * self.unit) + text.size * self.unit + bold + halo)
         x, y = text.x * self.unit, text.y * self.unit
         box = (round(x) - reach, round(y) - reach, round(x) + reach, round(y) + reach)
@@ -194,7 +194,7 @@ class _Painter:
         outer: Callable[[ImageDraw.ImageDraw, str | int, Point], None],
         inner: Callable[[ImageDraw.ImageDraw, str | int, Point], None],
     ) -> None:
-        """What is between two outlines, so that a hollow or translucent middle shows what lies below."""
+        """The area between two outlines, so that what is below shows through a hollow or translucent middle."""
         from PIL import Image, ImageDraw
 
         if box is None:
@@ -224,7 +224,7 @@ class _Painter:
         self.image.paste(colour, box, mask)
 
     def _box(self, points: Sequence[Point], margin: float) -> Box | None:
-        """The part of the image that the points reach, with a margin; None when they lie outside of it."""
+        """The part of the image that the points cover, with a margin. None if they are outside of it."""
         horizontal, vertical = [x for x, _ in points], [y for _, y in points]
         left = max(0, math.floor((min(horizontal) - margin) * self.unit))
         top = max(0, math.floor((min(vertical) - margin) * self.unit))
@@ -234,7 +234,7 @@ class _Painter:
 
 
 def _dashes(points: Sequence[Point], drawn: float, left_out: float) -> Iterator[list[Point]]:
-    """The pieces of a line that are drawn when it is dashed."""
+    """The drawn pieces of a dashed line."""
     piece, drawing, remaining = [points[0]], True, drawn
     for (x1, y1), (x2, y2) in pairwise(points):
         length = math.hypot(x2 - x1, y2 - y1)
@@ -254,11 +254,11 @@ def _dashes(points: Sequence[Point], drawn: float, left_out: float) -> Iterator[
 
 
 def _typeset(text: str, size: int) -> tuple[str, Font]:
-    """The text as it can be drawn, and the font for it."""
+    """The text as it can be drawn, and its font."""
     import unicodedata
 
     font = _own_font(size)
-    text = text.replace("\u2212", "\u2013")  # Pillow's font has no minus sign; its en dash is as wide
+    text = text.replace("\u2212", "\u2013")  # Pillow's font has no minus sign; its en dash has the same width
     if all(map(_in_own_font, text)):
         return text, font
     machine = _machine_font(size)
@@ -289,6 +289,6 @@ def _machine_font(size: int) -> Font | None:
 
 @lru_cache(maxsize=4096)
 def _in_own_font(character: str) -> bool:
-    """Whether Pillow's font draws it; a font draws what it lacks as one and the same box."""
+    """Whether Pillow's font has this letter. A font draws all missing letters as the same box."""
     font = _own_font(20)
     return bytes(font.getmask(character)) != bytes(font.getmask("\uffff"))

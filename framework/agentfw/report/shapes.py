@@ -1,4 +1,4 @@
-"""The shapes that a picture is made of, as plain values: what the canvas collects and the SVG and PNG writers draw."""
+"""The shapes that pictures are made of, as plain values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
 Clip = tuple[float, float, float, float]
-"""x, y, width, height of the part of a group that is shown."""
+"""x, y, width and height of the visible part of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Line:
     colour: str
     width: float
     dash: tuple[float, float] | None
-    """Pixels drawn, pixels left out."""
+    """Lengths of dashes and gaps, in pixels."""
     opacity: float
 
 
@@ -67,7 +67,7 @@ class Circle:
     radius: float
     fill: str | None
     opacity: float
-    """Of the fill; at 0 nothing is seen, but an SVG still shows the title of its group on hover."""
+    """Opacity of the fill. At 0 nothing is visible, but an SVG still shows the title of its group on hover."""
     stroke: str | None
     stroke_width: float
 
@@ -76,7 +76,7 @@ class Circle:
 class Text:
     x: float
     y: float
-    """The baseline."""
+    """Position of the baseline."""
     text: str
     size: float
     weight: int
@@ -85,12 +85,12 @@ class Text:
     rotation: float
     """Degrees clockwise about (x, y)."""
     halo: str | None
-    """A colour around the letters that keeps them readable over lines."""
+    """Colour around the letters that keeps them readable on top of lines."""
 
 
 @dataclass(slots=True)
 class Group:
-    """Shapes that belong together: a tooltip for all of them, or a window that they're seen through."""
+    """A group of shapes that share a tooltip or a clipping rectangle."""
 
     title: str = ""
     clip: Clip | None = None
@@ -102,18 +102,18 @@ Shape = Line | Polygon | Rectangle | Circle | Text | Group
 
 @dataclass(slots=True)
 class Scene:
-    """All shapes of one picture, in the order in which they are drawn."""
+    """All shapes of one picture, in drawing order."""
 
     width: float
     height: float
     background: str | None = None
     label: str = ""
-    """What a screen reader says of it."""
+    """Text for screen readers."""
     shapes: list[Shape] = field(default_factory=list)
 
 
 def printable(text: str) -> str:
-    """The text without what XML can't hold: control characters and halves of surrogate pairs become U+FFFD."""
+    """Replace what XML doesn't allow (control characters and lone surrogates) with U+FFFD."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,6 +1,6 @@
-"""Little pictures for a terminal, in block characters.
+"""Small charts for a terminal, made of block characters.
 
-The one rule: they are plain text, without colour or cursor moves, so that they survive a pipe and a log file.
+They are plain text without colours or cursor movement, so they can be piped and logged.
 
     >>> bars([0.42, 0.21, 0.16, 0.11], width=8)
     '0.42 ▇▇▇▇▇▇▇▇   0.21 ▇▇▇▇   0.16 ▇▇▇   0.11 ▇▇'
@@ -21,9 +21,9 @@ STEPS = "▁▂▃▄▅▆▇█"
 
 
 def bars(values: Sequence[float], width: int = 8, *, decimals: int = 2) -> str:
-    """Each value with a bar behind it; the largest has `width` blocks, and anything above zero has at least one.
+    """Draw each value with a bar behind it. The largest has `width` blocks, and any value above zero at least one.
 
-    A value below zero or not measured has no bar.
+    A value that is negative or was not measured has no bar.
     """
     largest = max((value for value in values if math.isfinite(value)), default=0.0)
     parts = []
@@ -35,7 +35,7 @@ def bars(values: Sequence[float], width: int = 8, *, decimals: int = 2) -> str:
 
 
 def sparkline(values: Sequence[float], width: int | None = None) -> str:
-    """One block a value, lowest to highest; a gap where a value is missing. More values than `width` are averaged."""
+    """Draw one block per value, lowest to highest, with gaps for missing values. More than `width` are averaged."""
     if width is not None and 0 < width < len(values):
         edges = [index * len(values) // width for index in range(width + 1)]
         values = [_mean(values[start:end]) for start, end in pairwise(edges)]

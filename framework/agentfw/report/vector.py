@@ -1,7 +1,7 @@
-"""The SVG writer: turns the shapes of a picture into text.
+"""The SVG writer: converts the shapes of a picture to text.
 
-It writes no ids, no style attributes, no links. Many pictures can then stand in one page without clashing, under
-a policy that forbids inline styles, and the page recolours them for the dark by matching `fill` and `stroke`.
+It writes no ids, style attributes or links. So many pictures can be in one page without conflicts, under a policy that
+forbids inline styles, and the page can recolour them for dark mode by matching `fill` and `stroke`.
 
     >>> from agentfw.report.canvas import Canvas
     >>> canvas = Canvas(20, 10, background=None)
@@ -38,7 +38,7 @@ def render_svg(canvas: Scene, *, standalone: bool = True) -> str:
 
 
 def _write(shapes: Sequence[Shape], parts: list[str], title: str) -> None:
-    """Append the shapes; a `title` goes into the first of them (there's one only, or a group around them has it)."""
+    """Append the shapes. A `title` goes into the first one, which is the only one or the enclosing group."""
     for shape in shapes:
         if isinstance(shape, Group):
             _write_group(shape, parts)
@@ -53,7 +53,7 @@ def _write_group(group: Group, parts: list[str]) -> None:
     if not group.shapes:
         return
     if group.clip is not None:
-        # A nested svg clips to its own window without needing an id that could clash with another picture's.
+        # A nested svg clips to its own rectangle without an id, which could conflict with another picture's.
         x, y, width, height = map(_number, group.clip)
         parts.append(
             f'<svg x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{x} {y} {width} {height}"'
@@ -70,7 +70,7 @@ def _write_group(group: Group, parts: list[str]) -> None:
 
 
 def _element(shape: Line | Polygon | Rectangle | Circle | Text) -> tuple[str, str]:
-    """The opening of the tag without its `>`, and what stands inside."""
+    """The opening tag without its `>`, and the content."""
     match shape:
         case Line():
             opacity = _opacity("stroke-opacity", shape.opacity)
@@ -119,7 +119,7 @@ def _path(points: Sequence[Point]) -> str:
 
 
 def _number(value: float) -> str:
-    """Two decimals are a fiftieth of a pixel on any screen; more would only make the file larger."""
+    """Format with two decimals, a fiftieth of a pixel. More would only make the file larger."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
 

@@ -1,7 +1,7 @@
-"""The live components of a run, made from a resolved spec.
+"""Creates the components of a run from a resolved spec.
 
-Names and settings are all checked before the first component is made, so a spelling mistake in the last of them costs
-no work and leaves nothing behind.
+All names and settings are checked before the first component is created, so a typo in the last one costs no work and
+leaves nothing behind.
 
     resolved, sources = resolve(spec, host)
     assembly = assemble(resolved, host)
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..engagement import Engagement, Watch
+from ..engagement import Engagement
 from ..environment import Environment
-from ..episode import Task
+from ..episode import Episode, Task, Turn
 from ..errors import PluginError, UsageError
 from ..host import Host
 from ..host.plugin_record import describe
@@ -46,7 +47,7 @@ class Assembly:
     spec: RunSpec
     host: Host
     environment: Environment
-    """The one that is asked about the world: its tasks, its figures, its references. Episodes are played in others."""
+    """The environment that provides tasks, measures and references. Episodes are played in fresh ones."""
     policy: Policy
     memories: list[Memory]
     toolboxes: list[Toolbox]
@@ -58,8 +59,10 @@ class Assembly:
     """None without an optimizer."""
     _tasks: dict[tuple[int, str], list[Task]] = field(default_factory=dict)
 
-    def engagement(self, policy: Policy, sampling: Sampling, watch: Watch | None) -> Engagement:
-        """One agent in one fresh world."""
+    def engagement(
+        self, policy: Policy, sampling: Sampling, watch: Callable[[Episode, Turn], object] | None
+    ) -> Engagement:
+        """Create an agent in a fresh world."""
         spec = self.spec
         agent = PolicyAgent(
             policy, self.tools, self.memories, sampling=sampling, window=spec.window, recall=spec.recall
@@ -71,11 +74,13 @@ class Assembly:
             time_per_token=spec.time_per_token,
             horizon=spec.horizon or float("inf"),
             max_turns=spec.max_turns,
+            max_events=spec.max_events,
+            max_events_per_instant=spec.max_events_per_instant,
             watch=watch,
         )
 
     def tasks(self, count: int, split: str) -> list[Task]:
-        """At most so many tasks of a split, in order. The environment is asked once for each."""
+        """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
         if (count, split) not in self._tasks:
             name = self.spec.environment.name
             with blamed(f'environment "{name}"'):
@@ -83,25 +88,25 @@ class Assembly:
             if not found:
                 raise UsageError(
                     f'environment "{name}" has no task in the split "{split}"',
-                    fix="set another split, or give it tasks",
+                    fix="choose another split, or add tasks to it",
                 )
             if len({task.index for task in found}) < len(found):
-                raise PluginError(f'environment "{name}" gave two tasks one index', fix="number its tasks from 0")
+                raise PluginError(f'environment "{name}" gave two tasks the same index', fix="number its tasks from 0")
             self._tasks[count, split] = found
         return self._tasks[count, split]
 
     def measured_tasks(self) -> list[Task]:
-        """The tasks that the run's figures come from."""
+        """The tasks that the run's results come from."""
         count, _, split = self.spec.measured
         return self.tasks(count, split)
 
     def scene(self) -> str:
-        """What these tasks are, in a few words of the environment's own."""
+        """A short description of these tasks, from the environment."""
         with blamed(f'environment "{self.spec.environment.name}"'):
             return self.environment.scene(self.measured_tasks())
 
     def references(self) -> dict[str, list[dict[str, float]]]:
-        """What simple players reach in these tasks, as far as the environment knows: by name, a row each."""
+        """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
         found: dict[str, list[dict[str, float]]] = {}
         environment, name = self.environment, self.spec.environment.name
         for task in self.measured_tasks():
@@ -109,12 +114,12 @@ class Assembly:
                 for player, figures in environment.references(task).items():
                     row = {figure: float(value) for figure, value in figures.items()}
                     if environment.headline not in row or not all(map(math.isfinite, row.values())):
-                        raise ValueError(f'"{player}" has {row}: no finite figures with "{environment.headline}"')
+                        raise ValueError(f'"{player}" has {row}: not finite, or without "{environment.headline}"')
                     found.setdefault(player, []).append(row)
         return found
 
     async def open(self, folder: Path) -> None:
-        """Start what has to be started: memories and reward models in the run's folder, the toolboxes' servers."""
+        """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
         with blamed("a memory"):
             for memory in self.memories:
                 memory.open(folder)
@@ -122,7 +127,7 @@ class Assembly:
             with blamed(f'reward model "{name}"'):
                 model.open(folder)
         with blamed("a tool"):
-            # Wait for all of them, also where one fails: one that is still opening can't be closed.
+            # Wait for all of them even if one fails: a toolbox that is still opening can't be closed.
             answers = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes), return_exceptions=True)
             for answer in answers:
                 if isinstance(answer, BaseException):
@@ -131,10 +136,10 @@ class Assembly:
         names = [tool.action.name for tool in self.tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise PluginError(f"two tools are called {', '.join(twice)}", fix="leave one out, or give one a prefix")
+            raise PluginError(f"two tools are called {', '.join(twice)}", fix="remove one, or give one a prefix")
 
     async def close(self) -> None:
-        """Close every component, also where one of them fails to close."""
+        """Close every component, even if closing one of them fails."""
         components: list[Any] = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
 
         async def close(component: Any) -> None:
@@ -149,7 +154,7 @@ class Assembly:
 
 
 def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
-    """The spec with every component's settings complete, and the distribution that each component comes from."""
+    """The spec with complete settings for every component, and the distribution that each component comes from."""
     sources: dict[str, str] = {}
 
     def complete(kind: str, choice: Choice, where: str) -> Choice:
@@ -170,16 +175,16 @@ def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
 
 
 def resolve_again(spec: RunSpec, folder: RunFolder, host: Host) -> RunSpec:
-    """The resolved spec of a run that is there already; a plugin that has changed since is noted."""
+    """Check the resolved spec of an existing run. Plugins that have changed since then are noted."""
     resolved, sources = resolve(spec, host)
     for component, source in folder.about.get("components", {}).items():
         if sources.get(component) != source:
-            host.notes.append(f"{component} came from {source} and comes from {sources.get(component)} now")
+            host.notes.append(f"{component} came from {source} and now comes from {sources.get(component)}")
     return resolved
 
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:
-    """Make the components of a resolved spec."""
+    """Create the components of a resolved spec."""
     policy = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
         check_trainable(policy, spec.policy.name)

@@ -1,7 +1,7 @@
-"""Compares runs: each figure with its interval, and the paired difference to the first run.
+"""Compares runs: each metric with its interval, and the paired difference to the first run.
 
-A difference is taken task by task where two runs played the same tasks, because most of the variance is that of the
-tasks. Tasks are the same when their environment, user, seed, index and sample are.
+Where two runs played the same tasks, differences are taken task by task, because most of the variance is between tasks.
+Tasks are the same if their environment, user, seed, index and sample are.
 
     compare_runs([find_run(root, "7f3a"), find_run(root, "last")])
 """
@@ -23,19 +23,19 @@ __all__ = ["Row", "change", "compare_runs", "side_by_side"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure of several runs."""
+    """One metric of several runs."""
 
     figure: str
     runs: tuple[str, ...]
     intervals: tuple[Interval, ...]
     differences: tuple[PairedDifference | None, ...]
-    """Each run's difference to the first; None for the first itself, and where two runs share no task."""
+    """Difference of each run to the first. None for the first itself, and for runs that share no task with it."""
 
     def to_record(self) -> dict[str, Any]:
         return {"figure": self.figure, "runs": self.records("run")}
 
     def records(self, what: str) -> list[dict[str, Any]]:
-        """Plain JSON values of each; `what` says under which key each is named."""
+        """One record of plain JSON values per run. `what` is the key for its name."""
         rows = []
         for run, interval, difference in zip(self.runs, self.intervals, self.differences, strict=True):
             row = {what: run, **_bounds(interval)}
@@ -47,7 +47,7 @@ class Row:
 
 
 def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> list[Row]:
-    """The figures that all of the runs have, the headline first."""
+    """The metrics that all of the runs have, the headline first."""
     tables = [_by_task(folder) for folder in folders]
     for folder, table in zip(folders, tables, strict=True):
         if not table:
@@ -62,7 +62,7 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
 
 
 def change(folder: RunFolder) -> PairedDifference | None:
-    """The change of the headline from the first evaluation to the last, task by task; None with less than two."""
+    """The change of the headline from the first to the last evaluation, task by task. None with fewer than two."""
     stages = folder.stages()
     if len(stages) < 2:
         return None
@@ -72,7 +72,7 @@ def change(folder: RunFolder) -> PairedDifference | None:
 
 
 def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]]) -> Row:
-    """One figure of several runs, each with its values by task."""
+    """Compare one metric of several runs, each given by task."""
     differences: list[PairedDifference | None] = [None]
     for other in values[1:]:
         shared = values[0].keys() & other.keys()
@@ -86,7 +86,7 @@ def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[s
 
 
 def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
-    """Each figure by task, and the headline also after each stage, as `error@5`."""
+    """Each metric by task, and the headline also after each stage, as `error@5`."""
     tables, stages = _tables(folder, folder.metrics()), folder.stages()
     for updates, records in stages.items() if len(stages) > 1 else ():
         stage = _tables(folder, records)
@@ -96,8 +96,8 @@ def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
 
 
 def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Each figure by task; where it was not measured, the task isn't there."""
-    # Two environments draw the same seeds, and aren't the same tasks for it.
+    """Each metric by task. Tasks where it was not measured are omitted."""
+    # Tasks with the same seed in two environments are different tasks.
     tasks = [f"{folder.about['spec']['environment']['name']}/{record['task']}" for record in records]
     return {
         name: {task: value for task, value in zip(tasks, values, strict=True) if not math.isnan(value)}
@@ -106,6 +106,6 @@ def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def _bounds(interval: Interval) -> dict[str, Any]:
-    """Plain JSON values; a bound that isn't known is null."""
+    """Plain JSON values. An unknown bound is null."""
     low, high = (value if math.isfinite(value) else None for value in (interval.low, interval.high))
     return {"mean": interval.estimate, "low": low, "high": high}

@@ -1,4 +1,4 @@
-"""Makes single components of a resolved spec, and attributes what they raise to them."""
+"""Creates single components of a resolved spec, and attributes their exceptions to them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Made = TypeVar("Made")
 
 
 def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
-    """One component, checked to be of the class that its kind promises."""
+    """Create one component and check that it has the class required for its kind."""
     made = host.create(kind, choice.name, choice.settings, where=where or f"{kind}.{choice.name}")
     if not isinstance(made, protocol):
         source = host.find(kind, choice.name).record.distribution
         raise PluginError(
-            f'{kind} "{choice.name}" of {source} is no {protocol.__name__} but {type(made).__name__}',
-            fix=f"derive its class from agentfw.{protocol.__name__}; agentfw plugins check {choice.name} says more",
+            f'{kind} "{choice.name}" of {source} is a {type(made).__name__}, not a {protocol.__name__}',
+            fix=f"derive its class from agentfw.{protocol.__name__}; see: agentfw plugins check {choice.name}",
         )
     return made
 
@@ -37,5 +37,5 @@ def blamed(who: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(
-            f"{who} failed: {describe(error)}", fix="fix the plugin; --debug shows where it failed"
+            f"{who} failed: {describe(error)}", fix="fix the plugin; use --debug to see where it failed"
         ) from error

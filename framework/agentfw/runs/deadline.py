@@ -1,6 +1,6 @@
-"""A policy that must answer in time: silence becomes an error that names it.
+"""A timeout for policies: a policy that doesn't answer causes an error that names it.
 
-Without it, a server that hangs would take a night's training with it.
+Without it, a hanging server would block a training indefinitely.
 
     policy = DeadlinePolicy(policy, "vllm", seconds=600)
 """
@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 
 class DeadlinePolicy(Policy):
-    """Asks another policy, and waits for each answer no longer than a number of seconds."""
+    """Wraps a policy and limits the time of each answer."""
 
     def __init__(self, policy: Policy, name: str, seconds: float) -> None:
         self.policy, self.name, self.seconds = policy, name, seconds
@@ -55,14 +55,14 @@ class DeadlinePolicy(Policy):
             async with deadline:
                 return await answer
         except TimeoutError as error:
-            if not deadline.expired():  # the policy's own; it knows better what it waited for
+            if not deadline.expired():  # a timeout of the policy itself, which has a better message
                 raise
             raise EndpointError(
                 f'the policy "{self.name}" has not {what} within {self.seconds:g} s',
-                fix="check its server, or give it more time: --set deadline=SECONDS",
+                fix="check its server, or increase the timeout: --set deadline=SECONDS",
             ) from error
 
 
 def with_deadline(policy: Policy, name: str, seconds: float | None) -> Policy:
-    """The policy as it is, or with a deadline where there is one."""
+    """Wrap the policy in a deadline, if one is set."""
     return policy if seconds is None else DeadlinePolicy(policy, name, seconds)

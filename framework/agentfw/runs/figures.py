@@ -1,6 +1,6 @@
-"""The figures of updates and evaluations, as they are written down and as trackers are told them.
+"""The metrics of updates and evaluations, as they are stored and as trackers log them.
 
-A figure has the same name wherever it is shown.
+A metric has the same name everywhere.
 
     >>> flat({"update": 3, "rollouts": {"reward": 0.5}, "learner": {"kl": 0.1}, "seconds": {"play": 2.0}})
     {'reward': 0.5, 'learner/kl': 0.1, 'seconds/play': 2.0}
@@ -21,13 +21,13 @@ __all__ = ["finite", "flat", "means", "size_of", "sync"]
 
 
 def means(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The mean of every figure, without an interval: rollouts of a policy that is being trained are no result."""
+    """The mean of each metric, without an interval, because the policy changes during a training."""
     known = {name: [value for value in values if not math.isnan(value)] for name, values in columns(records).items()}
     return {name: math.fsum(values) / len(values) for name, values in known.items()}
 
 
 def flat(line: Mapping[str, Any]) -> dict[str, float]:
-    """A line of updates.jsonl as names and numbers; figures of the rollouts have no prefix."""
+    """A line of updates.jsonl as names and numbers. Metrics of rollouts have no prefix."""
     return {
         name if part == "rollouts" else f"{part}/{name}": value
         for part, some in line.items()
@@ -37,30 +37,30 @@ def flat(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 def finite(metrics: Mapping[str, float], who: str) -> dict[str, float]:
-    """The metrics of a plugin; an error where one isn't finite, because then the weights aren't either."""
+    """Check the metrics of a plugin. Raises if one isn't finite, because then the weights aren't finite either."""
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise PluginError(
-                f"{who} has measured {name} as {value}",
-                fix="the step was too large: lower the learning rate, and resume from the update before",
+                f"{who} reported {name} = {value}",
+                fix="lower the learning rate and resume: the step was probably too large",
             )
     return dict(metrics)
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Size in bytes of a file, or of all files in a folder."""
     return sum(file.stat().st_size for file in _files(path))
 
 
 def sync(path: Path) -> None:
-    """Make sure that a version is on disk before anything says so."""
+    """Flush a version to disk before it is recorded."""
     for file in _files(path):
         try:
             with file.open("r+b") as handle:
                 os.fsync(handle.fileno())
         except OSError as error:
             raise StorageError(
-                f"can't be sure that {file} is on disk: {error.strerror or error}", fix="make room on the disk"
+                f"can't flush {file} to disk: {error.strerror or error}", fix="free disk space"
             ) from error
 
 

@@ -1,23 +1,23 @@
-"""A run on disk: its settings, its records, and a lock, so that one process at a time works on it.
+"""The folder of a run: its settings, its records, and a lock that allows one process at a time.
 
-The folder holds everything that is needed to understand and to resume the run; nothing lives only in memory.
+The folder contains everything that is needed to understand and resume the run. Nothing is kept only in memory.
 
     RUNS/2026-11-21-inbox-7f3a/
-        run.json                        resolved settings, versions of plugins; written once
-        episodes.jsonl  metrics.jsonl   the episodes of a run that learns nothing, as they ended; their figures
-        summary.json                    the whole run in figures; there when it is done
+        run.json                        resolved settings and versions of plugins; written once
+        episodes.jsonl  metrics.jsonl   the episodes in the order in which they ended, and their metrics
+        summary.json                    the results of the whole run; exists when it is done
         report.html  curve.png
         lock                            held by the process that works on the run
 
-A training has these in the place of the second line:
+In a training, these replace the second line:
 
-        state.json                      the last update that counts
-        updates.jsonl                   one line an update: its figures
+        state.json                      the last completed update
+        updates.jsonl                   metrics, one line per update
         rollouts/00003/                 episodes.jsonl and metrics.jsonl of what the third update learned from
         evaluations/00002/              episodes.jsonl and metrics.jsonl of the evaluation after two updates
-        learner/00003/                  what the third update made: adapters, and whatever the learner keeps
+        learner/00003/                  output of the third update: adapters, and files of the learner
 
-Its result is its last complete evaluation. Figures of rollouts are those of a policy that is being trained.
+Its result is its last complete evaluation, because the policy changes during the rollouts.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class RunFolder:
 
     @property
     def planned_updates(self) -> int:
-        """How many updates there will be; 0 where nothing is learned."""
+        """Planned number of updates. 0 if nothing is learned."""
         return int(self.about["updates"])
 
     @property
     def unit(self) -> str:
-        """What `total` and `done` count."""
+        """The unit of `total` and `done`."""
         return "updates" if self.planned_updates else "episodes"
 
     @property
@@ -76,23 +76,23 @@ class RunFolder:
 
     @property
     def headline(self) -> str:
-        """The figure that says how well it went."""
+        """The name of the environment's main metric."""
         return str(self.about["headline"])
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether that is so of the headline."""
+        """Whether a lower headline is better."""
         return bool(self.about.get("lower_is_better"))
 
     @property
     def columns(self) -> dict[str, str]:
-        """The figures of the run's table, with their headings; none where the table lists them all."""
+        """Columns of the run's table, with their headings. Empty if the table lists all metrics."""
         return dict(self.about.get("columns", {}))
 
     # -- records -------------------------------------------------------------------------------------------------------
 
     def evaluation(self, update: int) -> Records:
-        """The episodes after so many updates. Without any updates planned, they are those of the run itself."""
+        """The episodes after this many updates. Without planned updates, those of the run itself."""
         return Records(self.path / "evaluations" / f"{update:05d}" if self.planned_updates else self.path)
 
     def evaluations(self) -> dict[int, Records]:
@@ -103,7 +103,7 @@ class RunFolder:
         return {number: records for number, records in found.items() if sum(1 for _ in records.concluded()) == whole}
 
     def result(self) -> Records:
-        """The last complete evaluation; where there is none yet, the first one as far as it is."""
+        """The last complete evaluation, or else the first one, as far as it exists."""
         return self.evaluation(max(self.evaluations(), default=0))
 
     def episodes(self) -> Iterator[Episode]:
@@ -111,23 +111,23 @@ class RunFolder:
         return self.result().episodes()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The figures of each episode of the result, in the order of the tasks."""
+        """The metrics of each episode of the result, in the order of the tasks."""
         return self.result().metrics()
 
     def stages(self) -> dict[int, list[dict[str, Any]]]:
-        """The figures of each complete evaluation, by the number of updates before it."""
+        """The metrics of each complete evaluation, by the number of updates before it."""
         return {number: records.metrics() for number, records in self.evaluations().items()}
 
     def rollouts(self, update: int) -> Records:
-        """The episodes that this update, from 1, learns from."""
+        """The episodes that this update learns from. Updates count from 1."""
         return Records(self.path / "rollouts" / f"{update:05d}")
 
     def updates(self) -> list[dict[str, Any]]:
-        """The figures of each update."""
+        """The metrics of each update."""
         return list(read_journal(self.path / "updates.jsonl"))
 
     def played(self) -> Iterator[dict[str, Any]]:
-        """The figures of every episode on disk, of rollouts and evaluations."""
+        """The metrics of every episode on disk, of rollouts and evaluations."""
         places = [self.path, *sorted(self.path.glob("rollouts/*")), *sorted(self.path.glob("evaluations/*"))]
         for place in places:
             yield from Records(place).concluded()
@@ -139,7 +139,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> Self:
-        """A new folder below `root`, with all that is needed to resume the run."""
+        """Create a new folder below `root` with everything that is needed to resume the run."""
         now = datetime.now().astimezone()
         stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
         whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
@@ -166,16 +166,16 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """A folder that is there already; refused with a reason where it is no run of this format."""
+        """Open an existing folder. Raises with a reason if it isn't a run of this format."""
         file = path / "run.json"
         try:
             about = json.loads(file.read_text("utf-8"))
             found = about["format"]
         except FileNotFoundError:
-            raise RunFolderError(f"{path} is no run folder: it has no run.json", fix=_why_no_run(path)) from None
+            raise RunFolderError(f"{path} is not a run folder: it has no run.json", fix=_why_no_run(path)) from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunFolderError(
-                f"{file} can't be read: {_words(error)}", fix="check that it is a run of agentfw"
+                f"{file} can't be read: {_words(error)}", fix="check that it is an agentfw run"
             ) from None
         if found != FORMAT:
             newer = isinstance(found, int) and found > FORMAT
@@ -192,14 +192,14 @@ class RunFolder:
         return cls(path, about)
 
     def lock(self) -> None:
-        """Keep other processes from working on this run at the same time."""
+        """Prevent other processes from working on this run at the same time."""
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StorageError(
-                f"can't resume {self.path}: {error.strerror}", fix="make the folder writable, and room on its disk"
+                f"can't resume {self.path}: {error.strerror}", fix="make the folder writable, and free disk space"
             ) from None
-        # Somebody who only looks at the state holds the lock for an instant.
+        # A process that only reads the state holds the lock for an instant.
         for wait in (0.02, 0.05, 0.1, 0.2, None):
             try:
                 _lock(handle)
@@ -214,7 +214,7 @@ class RunFolder:
                     ) from None
                 time.sleep(wait)
         self._lock = handle
-        with suppress(OSError):  # who holds it is good to know; on a full disk it can't be said
+        with suppress(OSError):  # the owner is useful in errors, but can't be written on a full disk
             os.ftruncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
 
@@ -224,7 +224,7 @@ class RunFolder:
             self._lock = None
 
     def summary(self) -> dict[str, Any] | None:
-        """The record of the run's summary, once it is done."""
+        """The record of the run's summary, if the run is done."""
         file = self.path / "summary.json"
         try:
             loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
@@ -233,12 +233,12 @@ class RunFolder:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            fix = f"remove it; agentfw runs resume {self.id} sums up anew"
+            fix = f"remove it and run: agentfw runs resume {self.id}"
             raise RunFolderError(f"{file} can't be read: {_words(error)}", fix=fix) from None
 
     @property
     def state(self) -> str:
-        """done, running, or interrupted: it can be resumed."""
+        """done, running, or interrupted. An interrupted run can be resumed."""
         if (self.path / "summary.json").exists():
             return "done"
         try:
@@ -255,7 +255,7 @@ class RunFolder:
 
 
 def list_runs(root: Path) -> list[RunFolder]:
-    """The runs below a folder, newest first. Folders that can't be opened as a run are left out."""
+    """The runs below a folder, newest first. Folders that can't be opened as a run are skipped."""
     found = []
     for path in root.iterdir() if root.is_dir() else ():
         try:
@@ -282,7 +282,7 @@ def find_run(root: Path, name: str) -> RunFolder:
         raise RunFolderError(
             f'"{name}" matches {len(matching)} runs', fix="use more of the name; see: agentfw runs list"
         )
-    # People type the end of a name: its nearest is looked for among ends of the same length.
+    # Users type the end of a name, so the nearest is searched among endings of the same length.
     known = {folder.id for folder in runs} | {folder.id[-len(name) :] for folder in runs if name}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
 
@@ -295,7 +295,7 @@ def _made(folder: RunFolder) -> float:
 
 
 def _check(about: Mapping[str, Any]) -> None:
-    """Raise where something is missing that `agentfw runs list` shows."""
+    """Raise if something is missing that `agentfw runs list` shows."""
     spec = about["spec"]
     int(about["episodes"]), int(about["updates"]), str(about["headline"]), str(spec["interface"])
     for choice in (spec["environment"], spec["policy"], *spec["memories"]):
@@ -306,17 +306,17 @@ def _why_no_run(path: Path) -> str:
     if not path.is_dir():
         return "see: agentfw runs list"
     if all(entry.name.startswith("run.json.") for entry in path.iterdir()):
-        return "its creation was interrupted; it can be removed, nothing is lost"
+        return "its creation was interrupted; remove it, nothing is lost"
     return "pass the folder of a run; see: agentfw runs list"
 
 
 def _words(error: Exception) -> str:
-    """The error in words: the text of a KeyError is a bare key."""
+    """The error as a sentence. The text of a KeyError is only the key."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def _owner(handle: int) -> str:
-    """The process that holds the lock, where that can be read."""
+    """The process that holds the lock, if known."""
     with suppress(OSError):
         return os.read(handle, 32).decode(errors="replace").strip()
     return ""

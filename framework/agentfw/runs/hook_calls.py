@@ -1,4 +1,4 @@
-"""Calls the lifecycle hooks of plugins as a run goes on."""
+"""Calls the lifecycle hooks of plugins during a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["HookCalls"]
 
 
 class HookCalls(Observer):
-    """Hands on to plugins what they can watch."""
+    """Forwards the events of a run to plugins."""
 
     def __init__(self, run: RunInfo, host: Host) -> None:
         self.run, self.host = run, host

@@ -1,14 +1,14 @@
-"""One agent in one world under several interfaces: what does it cost to hear of things later?
+"""Compares interfaces: the effect of delayed observations on one agent in one world.
 
-The one rule: every interface meets the same tasks, and nothing else differs; so differences are taken task by task.
-What is told depends on the spec, the interfaces and the seeds, and not on how many processes played it.
+Every interface gets the same tasks, and nothing else differs, so differences are taken task by task. The results depend
+on the spec, the interfaces and the seeds, and not on the number of processes.
 
     comparison = compare_interfaces(spec, host, interfaces=["step_loop", "event_driven"], seeds=[7, 8])
     comparison.rows()[0].intervals
     comparison.write(Path("comparison"))
 
-It works for every environment and policy. Memories are left to whole runs: they would learn from one episode for the
-next, and an interface would have changed both. Rewards and trackers play no part: the figures are the environment's.
+It works for every environment and policy, but not with memories, which learn from one episode for the next: then an
+interface would change both. Rewards and trackers are ignored, because the metrics come from the environment.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One interface and one seed: plain values, so that any process can play them."""
+    """One interface and one seed, as plain values that can be sent to another process."""
 
     spec: dict[str, Any]
     options: HostOptions
@@ -58,17 +58,17 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceComparison:
-    """What came of it: the figures of each task, by interface."""
+    """The result: the metrics of each task, by interface."""
 
     spec: RunSpec
     seeds: tuple[int, ...]
     headline: str
     lower_is_better: bool
     played: dict[str, dict[int, list[Figures]]]
-    """By interface and seed, in the order of the tasks."""
+    """The metrics by interface and seed, in the order of the tasks."""
 
     def rows(self, figures: Sequence[str] = ()) -> list[Row]:
-        """Each figure of all interfaces with intervals, and the difference of each to the first, task by task."""
+        """Each metric of all interfaces with intervals, and its difference to the first interface, task by task."""
         tables = [self._by_task(interface) for interface in self.played]
         measured = [name for name in tables[0] if all(name in table for table in tables)]
         for name in figures:
@@ -78,7 +78,7 @@ class InterfaceComparison:
         return [side_by_side(name, tuple(self.played), [table[name] for table in tables]) for name in chosen]
 
     def _by_task(self, interface: str) -> dict[str, dict[str, float]]:
-        """Each figure by task; where it was not measured, the task isn't there."""
+        """Each metric by task. Tasks where it was not measured are omitted."""
         found: dict[str, dict[str, float]] = {}
         for seed, episodes in self.played[interface].items():
             for number, figures in enumerate(episodes):
@@ -88,7 +88,7 @@ class InterfaceComparison:
         return found
 
     def picture(self, *, width: float = 880) -> Canvas:
-        """The headline of each interface, with its interval."""
+        """A bar chart of the headline of each interface, with intervals."""
         (row,) = self.rows([self.headline])
         bars = [
             Bar(name.replace("_", " ").replace(":", " every "), interval.estimate, interval.low, interval.high)
@@ -100,7 +100,7 @@ class InterfaceComparison:
         return bar_chart(bars, title=title, x_label=note, width=width)
 
     def to_record(self) -> dict[str, Any]:
-        """Plain JSON values: the figures with their intervals, and every episode that they stand on."""
+        """Plain JSON values: the metrics with their intervals, and every episode they are based on."""
         return {
             "environment": self.spec.environment.name,
             "policy": self.spec.policy.name,
@@ -112,7 +112,7 @@ class InterfaceComparison:
         }
 
     def write(self, folder: Path) -> list[Path]:
-        """comparison.json with every episode, comparison.png and comparison.svg; the files that there are now."""
+        """Write comparison.json with every episode, comparison.png and comparison.svg. Returns their paths."""
         episodes = {
             interface: {str(seed): [_known(figures) for figures in some] for seed, some in by_seed.items()}
             for interface, by_seed in self.played.items()
@@ -122,7 +122,7 @@ class InterfaceComparison:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"can't make {folder}: {error.strerror}", fix="give another --out") from None
+            raise StorageError(f"can't make {folder}: {error.strerror}", fix="use another --out") from None
         files = {
             "comparison.json": (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode(),
             "comparison.png": picture.to_png(),
@@ -142,17 +142,17 @@ def compare_interfaces(
     processes: int | None = None,
     done: Callable[[int, int], object] = lambda count, of: None,
 ) -> InterfaceComparison:
-    """Play `spec.episodes` tasks of each seed under each interface; without `interfaces`, under the usual ones.
+    """Play `spec.episodes` tasks of each seed under each interface. Default: the usual interfaces.
 
-    `done` hears how many of all jobs (an interface and a seed each) are done.
+    `done` is called with the number of finished jobs. A job is an interface with a seed.
     """
     if spec.memories:
         raise UsageError(
             "interfaces are compared without memories, which would learn from one episode for the next",
-            fix="leave them out, or compare whole runs: agentfw run ... --interface ..., then agentfw compare RUN RUN",
+            fix="remove them, or compare whole runs: agentfw run ... --interface ..., then agentfw compare RUN RUN",
         )
     resolved, _ = resolve(spec.model_copy(update={"rewards": (), "trackers": ()}), host)
-    # Made once here, so that what can't be made is told before any process is started.
+    # Created once here, so that errors appear before any process is started.
     assembly = assemble(resolved, host)
     environment = assembly.environment
     asyncio.run(assembly.close())
@@ -165,7 +165,7 @@ def compare_interfaces(
     record = resolved.model_dump(mode="json")
     jobs = [_Job(record, host.options, interface, seed) for interface in names for seed in numbers]
     processes = processes or usual_processes(len(jobs))
-    # Here, this host will do; a process of its own makes its own.
+    # This process can use this host. Worker processes load their own.
     work = _play_elsewhere if processes > 1 else lambda job: _play(job, host)
     found = in_processes(work, jobs, processes, done=lambda count: done(count, len(jobs)))
     played: dict[str, dict[int, list[Figures]]] = {name: {} for name in names}
@@ -175,7 +175,7 @@ def compare_interfaces(
 
 
 def _usual(environment: Environment) -> list[str]:
-    """The reflex is only there for an environment that has one."""
+    """The usual interfaces. Reflex is included if the environment has a reflex."""
     has_reflex = type(environment).reflex is not Environment.reflex
     return [name for name in USUAL_INTERFACES if name != "reflex" or has_reflex]
 
@@ -190,7 +190,7 @@ def _play_elsewhere(job: _Job) -> list[Figures]:
 
 
 def _play(job: _Job, host: Host) -> list[Figures]:
-    """The figures of each task."""
+    """The metrics of each task."""
     spec = parse_spec({**job.spec, "interface": job.interface, "seed": job.seed}, "spec")
     with stdout_to_stderr():
         assembly = assemble(spec, host)
@@ -217,7 +217,7 @@ def _play(job: _Job, host: Host) -> list[Figures]:
                 }
 
             try:
-                await assembly.open(Path())  # there is no memory that would keep anything there
+                await assembly.open(Path())  # without memories, nothing is stored there
                 await asyncio.gather(*map(one, tasks))
             finally:
                 await assembly.close()
@@ -228,5 +228,5 @@ def _play(job: _Job, host: Host) -> list[Figures]:
 
 
 def _known(figures: Figures) -> dict[str, float | None]:
-    """JSON has no NaN: what was not measured is null."""
+    """JSON has no NaN, so values that were not measured are null."""
     return {name: None if math.isnan(value) else value for name, value in figures.items()}

@@ -1,13 +1,13 @@
-"""Append-only records on disk: one JSON value a line, on disk before `append` returns.
+"""Append-only records on disk: one JSON value per line, on disk before `append` returns.
 
-The one rule: what was acknowledged is never lost and never changed. A line that a crash or a full disk cut short was
-never acknowledged; it is taken out when the journal is opened again, and kept beside it in a `.torn` file.
+An acknowledged record is never lost and never changed. A line that was cut short by a crash or a full disk was not
+acknowledged. It is removed when the journal is opened again, and kept in a `.torn` file next to it.
 
     with Journal.open(folder / "episodes.jsonl") as journal:
-        record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it will be read: {"times": [1, 2], ...}
+        record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it is read back: {"times": [1, 2], ...}
 
-Damage anywhere but at the end is no crash of ours: the journal is refused with the line's number, and nothing is
-touched.
+Damage anywhere but at the end doesn't come from a crash. The journal is then refused with the line's number and not
+modified.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Open or begin a journal, and repair its end where it was cut short."""
+        """Open or create a journal, and repair its end if it was cut short."""
         try:
             is_new = not path.exists()
             size = 0 if is_new else _mend(path)
-            # Unbuffered: a record is one write, whole or cut short, never half of two.
+            # Unbuffered, so that each record is a single write.
             handle = path.open("ab", buffering=0)
             if is_new:
                 _sync_folder(path.parent)
         except OSError as error:
             reason = error.strerror or error
             raise StorageError(
-                f"can't open {path}: {reason}", fix="is the disk there, writable and not full?"
+                f"can't open {path}: {reason}", fix="check that the disk is mounted, writable and not full"
             ) from error
         return cls(path, handle, size)
 
     def append(self, record: Record) -> Record:
-        """Write one record; it is on disk when this returns. When it can't be, the file is as it was before.
+        """Write one record, which is on disk when this returns. If it can't be written, the file is unchanged.
 
-        The answer is the record as a reader finds it: whoever goes on with that does the same as after a resumption. A
-        record that can't be JSON is a TypeError or ValueError, and nothing is written.
+        Returns the record as it is read back, so that the caller continues with the same values as a resumed run. A
+        value that isn't JSON raises TypeError or ValueError, and nothing is written.
         """
         line = _encode(record)
         try:
@@ -67,15 +67,15 @@ class Journal:
             while view:
                 view = view[self._handle.write(view) :]
             os.fsync(self._handle.fileno())
-        except BaseException as error:  # an interruption, too, must not leave half a line for the next append
+        except BaseException as error:  # also on interruption: half a line must not remain for the next append
             self._torn = True
-            with suppress(OSError):  # else the next append tries again, or the next opening takes the torn end out
+            with suppress(OSError):  # otherwise the next append tries again, or the next opening removes the torn end
                 self._take_back()
             if not isinstance(error, OSError):
                 raise
             raise StorageError(
                 f"can't write to {self.path}: {error.strerror or error}",
-                fix="make room on the disk; what was written before is intact",
+                fix="free disk space; earlier records are intact",
             ) from error
         self._size += len(line)
         loaded: Record = json.loads(line)
@@ -98,7 +98,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[Record]:
-    """The records of a journal, also of one that another process is writing: a line that isn't whole is left out."""
+    """Read the records of a journal, even while another process writes it. An incomplete last line is skipped."""
     try:
         handle = path.open("rb")
     except FileNotFoundError:
@@ -116,8 +116,8 @@ def read_journal(path: Path) -> Iterator[Record]:
 
 
 def write_whole(path: Path, data: bytes | str) -> None:
-    """Write a file under a new name and rename it: whoever reads it sees the old one or the new one, whole."""
-    # Two processes may write the same report at once: each has a name of its own until it is whole.
+    """Replace a file atomically: it is written under a new name and renamed, so readers see it whole, old or new."""
+    # Two processes may write the same report at the same time, so each uses its own temporary name.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with temporary.open("wb") as handle:
@@ -130,22 +130,22 @@ def write_whole(path: Path, data: bytes | str) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise StorageError(
-            f"can't write {path}: {error.strerror or error}", fix="make room on the disk, and make the folder writable"
+            f"can't write {path}: {error.strerror or error}", fix="free disk space, and make the folder writable"
         ) from error
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, where there is none yet."""
+    """Create a folder and its parents if they don't exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            f"can't make {path}: {error.strerror or error}", fix="make room on the disk, and make the folder writable"
+            f"can't make {path}: {error.strerror or error}", fix="free disk space, and make the folder writable"
         ) from error
 
 
 def _mend(path: Path) -> int:
-    """Take a torn end out of a journal; the size of what is whole."""
+    """Remove the torn end of a journal. Returns the size of the rest."""
     good = 0
     with path.open("rb") as handle:
         for number, line in enumerate(handle, start=1):
@@ -166,12 +166,12 @@ def _encode(record: Record) -> bytes:
     try:
         return text.encode() + b"\n"
     except UnicodeEncodeError:
-        # A model can say half of a surrogate pair, which UTF-8 can't hold. Escaped, it is JSON like any other.
+        # A model can write lone surrogates, which UTF-8 can't encode. Escaped, they are valid JSON.
         return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
 def _parse(line: bytes) -> Record | None:
-    """A line's record, or None where it isn't whole."""
+    """The record of a line, or None if the line is incomplete."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -183,14 +183,14 @@ def _parse(line: bytes) -> Record | None:
 
 def _damaged(path: Path, number: int) -> RunFolderError:
     return RunFolderError(
-        f"{path}, line {number}, is damaged, and there is more after it",
-        fix="a crash doesn't do that: restore the file from a copy, or move it away and start a new run",
+        f"{path}, line {number}, is damaged, and more lines follow",
+        fix="restore the file from a backup, or move it away and start a new run",
     )
 
 
 def _sync_folder(folder: Path) -> None:
-    """A file that is new or renamed survives a power cut once its folder is on disk, too."""
-    if os.name == "nt":  # Windows can't open folders, and does this by itself
+    """Flush the folder: a new or renamed file survives a power cut only when its folder is on disk too."""
+    if os.name == "nt":  # Windows can't open folders, and flushes them itself
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

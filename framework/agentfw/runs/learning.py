@@ -1,6 +1,6 @@
-"""How a training learns from scored episodes: advantages, a new version, its publication, and the proof of it.
+"""The learning part of an update: advantages, a new version, its publication, and its verification.
 
-Each step can be done again. A version that was made and not yet counted is made anew, from the same state and the same
+Each step can be repeated. A version that was made but not recorded is made again from the same state and the same
 episodes, with the same result.
 
     learning = make_learning(spec, host, policy)
@@ -37,16 +37,16 @@ __all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The groups of an update that say something, with the advantages of their turns."""
+    """The groups of an update that can be learned from, with the advantages of their turns."""
 
     groups: Sequence[Sequence[Scored]]
     advantages: Sequence[Advantage]
     metrics: Mapping[str, float]
-    """The optimizer's figures of the whole batch."""
+    """The optimizer's metrics of the whole batch."""
 
 
 class Learning:
-    """The optimizer, the learner and perhaps the teacher of a training, and the policy that they improve."""
+    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve."""
 
     def __init__(
         self, spec: RunSpec, policy: Policy, optimizer: Optimizer, learner: Learner, teacher: Policy | None
@@ -64,7 +64,7 @@ class Learning:
         return self.teacher is None and self.optimizer.loss().name != "likelihood"
 
     def begin(self, home: Path, state: State) -> None:
-        """Open the learner's folder, and take up what an earlier execution left."""
+        """Open the learner's folder and restore the state of an earlier execution."""
         make_folder(home)
         with self._blamed("opened"):
             self.learner.open(home)
@@ -75,13 +75,23 @@ class Learning:
             with blamed(self._optimizer):
                 self.optimizer.restore(state.optimizer)
 
+    async def start(self, home: Path) -> Update | None:
+        """Let the policy answer with what training starts from, where that isn't its base."""
+        with self._blamed("started"):
+            self.learner.wake()
+            start = self.learner.start(home)
+            self.learner.rest()
+        if start is not None:
+            await self.publish(start)
+        return start
+
     def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
-        """Turn the scores of a batch into advantages, checked."""
+        """Turn the scores of a batch into advantages, and check them."""
         with blamed(self._optimizer):
             found = list(self.optimizer.advantages(groups))
         by_episode: dict[str, list[Advantage]] = {scored.episode.id: [] for group in groups for scored in group}
         for advantage in found:
-            # Checked before the step: one NaN would poison every weight.
+            # Checked before the step, because one NaN would spread to all weights.
             if not math.isfinite(advantage.value) or advantage.episode not in by_episode:
                 raise PluginError(
                     f"{self._optimizer} gave turn {advantage.turn} of episode {advantage.episode} "
@@ -89,12 +99,12 @@ class Learning:
                     fix="an advantage is a finite number for a turn of the batch; fix the optimizer",
                 )
             by_episode[advantage.episode].append(advantage)
-        # The optimizer leaves groups out by giving them no advantages. Advantages of zero matter to a KL penalty.
+        # The optimizer excludes groups by giving them no advantages. A KL penalty still needs advantages of zero.
         different = any(each.value for some in by_episode.values() for each in some)
         acts = different or self.optimizer.loss().kl > 0
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewarded = any(scored.reward for group in groups for scored in group)
-        # Rewards that lead nowhere, and an optimizer that remembers nothing: later updates can't do better.
+        # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
         if self.spec.samples == 1 and rewarded and not different and not self.optimizer.state():
             raise UsageError(
                 f"{self._optimizer} has nothing to compare an episode with: samples is 1",
@@ -105,11 +115,16 @@ class Learning:
             learned, [each for group in learned for one in group for each in by_episode[one.episode.id]], metrics
         )
 
+    def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
+        """How many further groups the optimizer asks for."""
+        with blamed(self._optimizer):
+            return self.optimizer.missing(groups, self.spec.tasks)
+
     async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
-        """Make a new version below `home`; None where there is nothing to learn from. `before` is the last version."""
+        """Make a new version below `home`. None if there is nothing to learn from. `before` is the last version."""
         if not lesson.groups:
             return None
-        shutil.rmtree(home, ignore_errors=True)  # what was made and never counted
+        shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
         batch = Batch(episodes, lesson.advantages, self.optimizer.loss(), home)
         await self.policy.rest()
@@ -120,14 +135,14 @@ class Learning:
         finite(update.metrics, f'the learner "{self._learner}"')
         if update.version == before or not update.adapter.exists():
             raise PluginError(
-                f'the learner "{self._learner}" gave no new version: {update.version} at {update.adapter}',
-                fix="each update has a version of its own, and writes it below the folder it is given",
+                f'the learner "{self._learner}" returned no new version: {update.version} at {update.adapter}',
+                fix="give each update its own version, and write it below the given folder",
             )
         await self.policy.wake()
         return update
 
     async def publish(self, update: Update) -> dict[str, float]:
-        """Let the policy answer with a version, and prove that it does."""
+        """Publish a version to the policy, and verify that it is served."""
         began = time.monotonic()
         with blamed(f'the policy "{self.spec.policy.name}", taking up {update.version},'):
             await self.policy.publish(update.adapter, update.version)
@@ -150,7 +165,7 @@ class Learning:
 
     @contextmanager
     def _blamed(self, doing: str) -> Iterator[None]:
-        """Attribute what the learner raises to it; where it ran out of memory, say what helps."""
+        """Attribute exceptions of the learner to it. For a lack of memory, suggest a fix."""
         name = f'the learner "{self._learner}", {doing},'
         with blamed(name):
             try:
@@ -160,15 +175,15 @@ class Learning:
                     raise
                 raise AgentfwError(
                     f"{name} ran out of memory: {error}".rstrip(": "),
-                    fix="use fewer tasks or samples for an update, or a setting of its own that takes less: "
+                    fix="use fewer tasks or samples per update, or change the learner's settings:  "
                     f"agentfw plugins show {self._learner}",
                 ) from error
 
 
 def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
-    """Make the optimizer, the learner and the teacher of a resolved spec; None where there is no optimizer.
+    """Create the optimizer, the learner and the teacher of a resolved spec. None if there is no optimizer.
 
-    What doesn't fit together is an error before any work begins.
+    Raises if they can't work together.
     """
     if spec.optimizer is None or spec.learner is None:
         return None
@@ -177,8 +192,8 @@ def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
     teacher = None if spec.teacher is None else make(host, "policy", spec.teacher, Policy, "teacher")
     if spec.teacher is not None and optimizer.loss().name == "clipped":
         raise UsageError(
-            f'the optimizer "{spec.optimizer.name}" learns from what the policy itself has sampled, not from a teacher',
-            fix="learn from demonstrations: --optimizer imitation --learner sft; or leave the teacher out",
+            f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
+            fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
         )
     if spec.teacher is not None and teacher is not None:
         teacher = with_deadline(teacher, spec.teacher.name, spec.deadline)
@@ -186,9 +201,9 @@ def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
 
 
 def check_trainable(policy: Policy, name: str) -> None:
-    """Raise where a policy can't be published to."""
+    """Raise if the policy can't load new versions."""
     if type(policy).publish is Policy.publish:
         raise UsageError(
-            f"the policy \"{name}\" can't take a new version of itself, so it can't be trained",
-            fix="train one that can, such as transformers or vllm; this one can be its teacher: --teacher NAME",
+            f"the policy \"{name}\" can't load a new version, so it can't be trained",
+            fix="train one that can, such as transformers or vllm; use this one as a teacher: --teacher NAME",
         )

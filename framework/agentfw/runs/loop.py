@@ -1,8 +1,8 @@
-"""The loop of every run: play a plan; where there is an optimizer, learn from it; repeat.
+"""The main loop of runs: play a plan, learn from it if there is an optimizer, repeat.
 
-A run without an optimizer plays its tasks once. A training plays an evaluation, learns from the rollouts of an update,
-and so on until the last evaluation. Each step can be done again: episodes that are on disk are not played a second
-time, and an update has not happened before the state file says so.
+A run without an optimizer plays its tasks once. A training plays an evaluation, then alternates between updates and
+evaluations until the last evaluation. Each step can be repeated: episodes that are on disk are not played again, and an
+update is not complete until the state file says so.
 
     loop = Loop(folder, assembly, observer)
     await loop.run()
@@ -12,29 +12,33 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..episode import Task
 from ..learner import Update
 from ..optimizer import Scored
 from ..scores import Progress
 from ..seeds import Seeds
 from .assembly import Assembly
-from .curriculum import Curriculum
+from .curriculum import Curriculum, in_groups
 from .figures import means, sync
 from .folder import RunFolder
 from .journal import make_folder
 from .learning import Learning
-from .observer import Observer, Observers
-from .play import Plan, Play, in_groups, learn_again
+from .observer import Observer, told_together
+from .play import Plan, Play, learn_again
 from .records import Records
 from .state import State
 from .summary import intervals
 from .turn_checks import TurnChecks
 
 __all__ = ["Loop", "curriculum"]
+
+Further = Callable[[Sequence[Sequence[Scored]]], list[Task]]
 
 
 class Loop:
@@ -46,7 +50,7 @@ class Loop:
         self.state = State.read(folder.path)
         self.seeds = Seeds(self.spec.seed).child("policy")
         self.seconds: dict[str, float] = {}
-        """What each phase took since the last update counted."""
+        """Duration of each phase since the last completed update."""
 
     async def run(self) -> None:
         """Do everything that is missing."""
@@ -59,9 +63,12 @@ class Loop:
             await self._evaluate()
 
     async def _begin(self, learning: Learning) -> None:
-        """Take up what an earlier execution of a training left."""
+        """Restore the state of an earlier execution of a training."""
         learning.begin(self.folder.path / "learner", self.state)
+        start = await learning.start(self._home(0))
         if not self.state.update:
+            if start is not None:
+                self.state = replace(self.state, version=start.version, adapter=self._place(start))
             return
         if len(self.folder.updates()) < self.state.update:
             self._write(dict(self.state.line))
@@ -76,7 +83,7 @@ class Loop:
     # -- one update ----------------------------------------------------------------------------------------------------
 
     async def _update(self, learning: Learning) -> None:
-        """Play, learn, publish; it counts when the state is on disk."""
+        """Play, learn, publish. The update is complete when the state is on disk."""
         number = self.state.update + 1
         with self._phase("play", number):
             groups, rollouts, speed = await self._rollouts(number, learning)
@@ -105,12 +112,11 @@ class Loop:
         self._count(number, update, line, learning)
 
     def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
-        """From here on the update has happened."""
+        """Record the update. From here on, it is complete."""
         where = {"version": self.state.version, "adapter": self.state.adapter}
         if update is not None:
             sync(self._home(number))
-            adapter = update.adapter.resolve().relative_to(self.folder.path.resolve())
-            where = {"version": update.version, "adapter": adapter.as_posix()}
+            where = {"version": update.version, "adapter": self._place(update)}
         learner, optimizer = learning.learner.state(), learning.optimizer.state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
@@ -124,20 +130,21 @@ class Loop:
             return updates.append(line)
 
     def _forget(self) -> None:
-        """Remove the versions that are too old to be kept."""
+        """Remove old versions that need not be kept."""
         versions = sorted(path for path in (self.folder.path / "learner").iterdir() if path.name.isdigit())
         # Also when taken up again: this may be where the last execution ended.
-        for old in [path for path in versions if int(path.name) <= self.state.update][: -self.spec.keep]:
+        # What training started from is needed whenever it is resumed.
+        for old in [path for path in versions if 0 < int(path.name) <= self.state.update][: -self.spec.keep]:
             shutil.rmtree(old)
 
     async def _rollouts(
         self, number: int, learning: Learning
     ) -> tuple[list[list[Scored]], dict[str, float], dict[str, float]]:
-        """The scored groups of an update, their figures, and how fast they were played."""
+        """The scored groups of an update, their metrics, and how fast they were played."""
         spec, tasks = self.spec, curriculum(self.assembly)
         plan = Plan(
-            # Tasks that come up again in a later pass get further samples: no two episodes have one id, so that
-            # memories can tell them apart.
+            # Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can
+            # tell the episodes apart.
             tasks=in_groups(tasks.of(number), spec.samples, first=tasks.pass_of(number) * spec.samples),
             policy=learning.teacher or self.assembly.policy,
             player=spec.teacher or spec.policy,
@@ -150,7 +157,11 @@ class Loop:
         version = "" if learning.teacher else self.state.version
         checks = TurnChecks(spec, version, needs_tokens=learning.needs_tokens)
         began = time.monotonic()
-        play, records = await self._play(plan, self.folder.rollouts(number), checks)
+
+        def further(groups: Sequence[Sequence[Scored]]) -> list[Task]:
+            return tasks.further(number, len(groups) - spec.tasks, learning.missing(groups), spec.samples)
+
+        play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
         speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
         lines = records.metrics()
         counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
@@ -159,7 +170,7 @@ class Loop:
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
     async def _evaluate(self) -> None:
-        """Play the tasks that the figures come from, if that is due and not done yet."""
+        """Play the evaluation if it is due and not complete yet."""
         number, spec, updates = self.state.update, self.spec, self.spec.planned_updates
         if number % spec.evaluation.every and number != updates:
             return
@@ -168,7 +179,7 @@ class Loop:
             policy=self.assembly.policy,
             player=spec.policy,
             sampling=spec.evaluation.sampling or spec.sampling,
-            # The same draws each time, and the weights of the end: evaluations differ by the policy alone.
+            # Same random seed each time, and final weights of rewards: evaluations differ only in the policy.
             seeds=self.seeds.child("evaluation") if updates else self.seeds,
             progress=Progress(update=updates, updates=updates),
             learns=spec.memories_learn and not updates,
@@ -181,18 +192,28 @@ class Loop:
 
     # -- both ----------------------------------------------------------------------------------------------------------
 
-    async def _play(self, plan: Plan, records: Records, checks: TurnChecks) -> tuple[Play, Records]:
-        """Play what is missing of a plan."""
+    async def _play(
+        self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None
+    ) -> tuple[Play, Records]:
+        """Play what is missing of a plan, and what `further` asks for when it sees the scored groups."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
-            play = Play(self.assembly, plan, episodes, metrics, Observers(checks, self.observer))
+            play = Play(self.assembly, plan, episodes, metrics, told_together(checks, self.observer))
             await play.recover(records)
-            self.observer.plays(len(plan.tasks), len(play.concluded))
+            self.observer.plays(*play.progress)
             await play.all()
+            while further is not None and (tasks := further(play.scored_groups())):
+                play.extend(tasks)
+                self.observer.plays(*play.progress)
+                await play.all()
         return play, records
 
+    def _place(self, update: Update) -> str:
+        """Where a version is, below the run's folder."""
+        return update.adapter.resolve().relative_to(self.folder.path.resolve()).as_posix()
+
     def _home(self, number: int) -> Path:
-        """Where an update's version goes."""
+        """Folder of an update's version."""
         return self.folder.path / "learner" / f"{number:05d}"
 
     @contextmanager
@@ -207,4 +228,4 @@ def curriculum(assembly: Assembly) -> Curriculum:
     """The tasks that a training learns from."""
     spec = assembly.spec
     tasks = assembly.tasks(spec.updates * spec.tasks, "train")
-    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"))
+    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"), updates=spec.updates)

@@ -1,7 +1,7 @@
-"""Observers: what is told about a run while it goes on.
+"""Observers receive the events of a run while it goes on.
 
-Trackers, the hooks of plugins, the live picture and the checks of a training all are observers. They are told after the
-fact: an episode that an observer hears of is on disk.
+Trackers, plugin hooks, the live display and the checks of a training are all observers. They are notified after the
+fact: when an observer receives an episode, it is already on disk.
 
     class Printer(Observer):
         def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..episode import Episode, Turn
@@ -23,12 +24,12 @@ from .folder import RunFolder
 from .spec import RunSpec
 from .summary import Summary
 
-__all__ = ["Observer", "Observers", "RunInfo"]
+__all__ = ["Observer", "RunInfo", "told_together"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """The run that is observed: its resolved spec and its folder."""
+    """The observed run: its resolved spec and its folder."""
 
     folder: RunFolder
     spec: RunSpec
@@ -39,81 +40,47 @@ class RunInfo:
 
 
 class Observer:
-    """Something that is told what a run does. Every method does nothing unless it is overridden."""
+    """Base class of observers. Every method does nothing unless it is overridden."""
 
     def started(self, run: RunInfo, done: int) -> None:
-        """The run begins or is resumed; `done` updates count already."""
+        """The run begins or resumes. `done` updates are already complete."""
 
     def phase(self, name: str, update: int) -> None:
-        """What happens from now on: `play`, `learn` or `publish` of an update, or `evaluate` after it."""
+        """A phase begins: `play`, `learn` or `publish` of an update, or `evaluate` after it."""
 
     def plays(self, total: int, done: int) -> None:
-        """`total` episodes are played now, of which `done` are there already."""
+        """A plan of `total` episodes begins. `done` of them are already on disk."""
 
     def turned(self, episode: Episode, turn: Turn) -> None:
         """The policy has answered."""
 
     def played(self, episode: Episode) -> None:
-        """An episode is on disk, and not scored yet."""
+        """An episode is on disk but not scored yet."""
 
     def scored(self, scores: Sequence[Score]) -> None:
         """A group of episodes was scored."""
 
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
-        """A scored episode was learned from; `record` is its line of metrics.jsonl."""
+        """A scored episode is recorded. `record` is its line of metrics.jsonl."""
 
     def updated(self, line: Mapping[str, Any]) -> None:
-        """An update counts; `line` is its line of updates.jsonl. `served` is empty where there was no new version."""
+        """An update is complete. `line` is its line of updates.jsonl. `served` is empty if there was no new version."""
 
     def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
         """An evaluation is complete."""
 
     def finished(self, summary: Summary) -> None:
-        """The run is complete. Not called when it failed or was interrupted."""
+        """The run is complete. Not called if it failed or was interrupted."""
 
 
-class Observers(Observer):
-    """Several observers, told in this order."""
+def told_together(*observers: Observer) -> Observer:
+    """One observer that passes everything on to several, in this order."""
+    together = Observer()
+    for name in (name for name in vars(Observer) if not name.startswith("_")):
+        setattr(together, name, partial(_tell, observers, name))
+    return together
 
-    def __init__(self, *observers: Observer) -> None:
-        self.observers = observers
 
-    def started(self, run: RunInfo, done: int) -> None:
-        for observer in self.observers:
-            observer.started(run, done)
-
-    def phase(self, name: str, update: int) -> None:
-        for observer in self.observers:
-            observer.phase(name, update)
-
-    def plays(self, total: int, done: int) -> None:
-        for observer in self.observers:
-            observer.plays(total, done)
-
-    def turned(self, episode: Episode, turn: Turn) -> None:
-        for observer in self.observers:
-            observer.turned(episode, turn)
-
-    def played(self, episode: Episode) -> None:
-        for observer in self.observers:
-            observer.played(episode)
-
-    def scored(self, scores: Sequence[Score]) -> None:
-        for observer in self.observers:
-            observer.scored(scores)
-
-    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
-        for observer in self.observers:
-            observer.concluded(episode, record, done)
-
-    def updated(self, line: Mapping[str, Any]) -> None:
-        for observer in self.observers:
-            observer.updated(line)
-
-    def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
-        for observer in self.observers:
-            observer.evaluated(update, figures)
-
-    def finished(self, summary: Summary) -> None:
-        for observer in self.observers:
-            observer.finished(summary)
+def _tell(observers: Sequence[Observer], name: str, *news: object) -> None:
+    for observer in observers:
+        getattr(observer, name)(*news)

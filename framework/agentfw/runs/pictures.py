@@ -1,4 +1,4 @@
-"""The pictures of a run: how its headline figure went, and the timeline of an episode.
+"""Pictures of a run: the curve of its headline metric, and the timeline of an episode.
 
 curve(folder).to_png()
 timeline_picture(episode).to_svg()
@@ -22,13 +22,13 @@ from .summary import columns, course, intervals, leading
 __all__ = ["curve", "timeline_picture", "write_episode_picture"]
 
 _BANDED = 300
-"""Maximum number of rounds that get an interval each: with thousands the resampling would take longer than the run."""
+"""Maximum number of rounds with an interval each. Resampling thousands would take longer than the run."""
 _LANES = 8
-"""Maximum number of kinds of work that get a lane of their own: those that took longest."""
+"""Maximum number of kinds of work with their own lane: those that took longest."""
 
 
 def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
-    """The headline figure: by update in a training, else by round where there are rounds, else by episode."""
+    """The headline metric by update in a training, by round if there are rounds, else by episode."""
     stages = folder.stages()
     if folder.planned_updates and stages:
         return _curve_by_update(folder.headline, stages, width)
@@ -45,7 +45,7 @@ def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
 
 
 def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: int, width: float) -> Canvas:
-    """Each episode's course is smoothed by itself before the mean is taken, so the band is that of what is drawn."""
+    """Each episode is smoothed before the mean is taken, so the band is that of the drawn curve."""
     span = max(1, min(10, count // 4))
     smooth = []
     for record in records:
@@ -82,7 +82,7 @@ def _curve_by_update(headline: str, stages: Mapping[int, Sequence[Mapping[str, A
 
 
 def _smoothed(values: Sequence[float], span: int) -> list[float]:
-    """The mean of each value and up to span - 1 before it; values that were not measured are left out."""
+    """The mean of each value and up to span - 1 values before it. Missing values are skipped."""
     smooth = []
     for place in range(len(values)):
         known = [value for value in values[max(0, place - span + 1) : place + 1] if not math.isnan(value)]
@@ -91,7 +91,7 @@ def _smoothed(values: Sequence[float], span: int) -> list[float]:
 
 
 def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -> Canvas:
-    """An episode in lanes: what became known, what was done, what was going on, and what was interrupted."""
+    """An episode in lanes: what was observed, what was done, what was in progress, and what was interrupted."""
     works: dict[str, list[Span]] = {}
     breaks: dict[str, list[Mark]] = {}
     running: dict[tuple[str, int], float] = {}
@@ -117,7 +117,7 @@ def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -
     for (lane, _), begun in running.items():
         works.setdefault(lane, []).append(Span(begun, episode.ended, "", "work"))
     longest = sorted(works, key=lambda lane: -sum((span.end or 0) - span.start for span in works[lane]))[:_LANES]
-    # What begins first stands first, so that one thing leads to the next downwards.
+    # In order of their start, so that causes are above effects.
     longest.sort(key=lambda lane: works[lane][0].start)
     lanes = [Lane("becomes known", marks=known), Lane("is done", marks=done)]
     lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest]
@@ -125,9 +125,9 @@ def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -
 
 
 def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:
-    """Draw the timeline of one episode, the first unless another is wanted, as PNG or SVG."""
+    """Draw the timeline of one episode as PNG or SVG. Default: the first episode."""
     if file.suffix.lower() not in (".png", ".svg"):
-        raise UsageError(f"can't draw into {file}", fix="give the picture a name that ends in .png or .svg")
+        raise UsageError(f"can't draw into {file}", fix="use a file name that ends in .png or .svg")
     ids = [str(record["episode"]) for record in folder.metrics()]
     if not ids:
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")

@@ -1,16 +1,16 @@
-"""Plays the tasks of a plan: many at once, each episode written down when it ends, each group scored when it is whole.
+"""Plays the tasks of a plan concurrently. Episodes are stored when they end, and groups scored when complete.
 
-An episode that was reported is on disk, and what is on disk is not played again. What is scored and learned from is
-what was written, so a resumption does the same as the first time.
+A reported episode is on disk, and an episode on disk is not played again. Scoring and learning use what was written, so
+a resumed run has the same result as an uninterrupted one.
 
     play = Play(assembly, plan, episodes, metrics, observer)
     await play.recover(records)
     await play.all()
 
-Where a memory learns, episodes are played in batches of `concurrency`: all of a batch see the memory as it was before
-the batch, and it learns from them in the order of the tasks. So the order in which they happen to end changes nothing.
-After a resumption the memory is given all concluded episodes once more, in the same order: one that keeps its notes on
-disk has them already, one that keeps them in the process gets them back.
+If a memory learns, episodes are played in batches of `concurrency`. All episodes of a batch see the memory as it was
+before the batch, and it then learns from them in the order of the tasks, so the order in which they end doesn't matter.
+After resuming, the memory receives all concluded episodes again in the same order. A memory that stores its notes on
+disk already has them; one that keeps them in the process gets them back.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .observer import Observer
 from .records import Records
 from .spec import Choice, SamplingSettings
 
-__all__ = ["Plan", "Play", "checked_figure", "in_groups", "learn_again"]
+__all__ = ["Plan", "Play", "checked_figure", "learn_again"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is played, by whom, and what is done with it."""
+    """What is played, by whom, and how the results are used."""
 
     tasks: Sequence[Task]
     policy: Policy
@@ -49,56 +49,66 @@ class Plan:
     """The policy's name, for errors."""
     sampling: SamplingSettings
     seeds: Seeds
-    """The seed of each episode's sampling is the integer of its id below this."""
+    """Parent of the sampling seeds: the seed of each episode is derived from it by the episode's id."""
     progress: Progress = field(default_factory=Progress)
-    """How far the training is: weights may depend on it."""
+    """The training progress, which the weights of rewards may depend on."""
     learns: bool = True
     """Whether the memories learn from the episodes."""
     retains: bool = False
-    """Whether scored episodes are kept, for an optimizer."""
+    """Whether scored episodes are kept in memory, for an optimizer."""
 
 
-def in_groups(tasks: Sequence[Task], samples: int, *, first: int = 0) -> list[Task]:
-    """Each task `samples` times, side by side; the samples are numbered from `first`."""
-    return [replace(task, sample=sample) for task in tasks for sample in range(first, first + samples)]
+def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
+    return [list(group) for _, group in groupby(tasks, key=lambda task: task.index)]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
-    """Give the memories what an earlier execution played, in the order of that time."""
+    """Pass the episodes of an earlier execution to the memories, in their original order."""
     for episode, line in records.replay():
         if line is not None:
             await _learn(assembly, episode, float(line["reward"]))
 
 
 class Play:
-    """How far one plan is."""
+    """The progress of one plan."""
 
     def __init__(self, assembly: Assembly, plan: Plan, episodes: Journal, metrics: Journal, observer: Observer) -> None:
         self.assembly, self.spec, self.plan = assembly, assembly.spec, plan
         self.episodes, self.metrics, self.observer = episodes, metrics, observer
-        self.groups = [list(group) for _, group in groupby(plan.tasks, key=lambda task: task.index)]
+        self.groups = _grouped(plan.tasks)
         self.concluded: set[str] = set()
         self.played: dict[str, Episode] = {}
-        """The episodes on disk of groups that aren't concluded; the others needn't be kept."""
+        """The episodes on disk whose groups aren't concluded. The others needn't be kept."""
         self.sources: dict[str, str] = {}
         """The reward model that each component came from."""
         self.scored: dict[str, Scored] = {}
-        """The concluded episodes, where the plan retains them."""
+        """The concluded episodes, if the plan retains them."""
         self.room = asyncio.Semaphore(self.spec.concurrency)
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many episodes there are to play, and how many of them are done."""
+        tasks = [task.id for group in self.groups for task in group]
+        return len(tasks), sum(name in self.concluded for name in tasks)
+
+    def extend(self, tasks: Sequence[Task]) -> None:
+        """Play further groups."""
+        self.groups += _grouped(tasks)
+
     async def recover(self, records: Records) -> None:
-        """Take up what an earlier execution left; the memories learn it again, in the order of the first time."""
+        """Restore the state of an earlier execution. The memories learn its episodes again, in the original order."""
         self.concluded = {str(record["episode"]) for record in records.concluded()}
-        unfinished = {task.id for group in self.groups if not self._is_concluded(group) for task in group}
+        finished = {task.id for group in self.groups if self._is_concluded(group) for task in group}
         for episode, line in records.replay():
-            if episode.id in unfinished:
+            # Also those of further groups, which are asked for later.
+            if episode.id not in finished:
                 self.played[episode.id] = episode
             if line is not None:
                 await self._learn(episode, float(line["reward"]))
                 self._retain(episode, line)
 
     async def all(self) -> None:
-        """Play what is missing."""
+        """Play the missing episodes."""
         if not (self.plan.learns and self.assembly.memories):
             await _side_by_side(self._group(group) for group in self.groups)
             return
@@ -118,21 +128,21 @@ class Play:
         await self._conclude(group)
 
     async def _episode(self, task: Task) -> None:
-        """Play one episode, unless it is on disk already."""
+        """Play one episode, unless it is already on disk."""
         if task.id in self.played or task.id in self.concluded:
             return
         async with self.room:
-            # A policy that is a program never waits for anything: without this, nobody could interrupt it.
+            # A policy that is a program never waits. Without this, the run could not be interrupted.
             await asyncio.sleep(0)
             episode = await self._engage(task)
         try:
             record = self.episodes.append(episode.to_record())
         except (TypeError, ValueError) as error:
             raise PluginError(
-                f"episode {task.id} can't be written down: {error}",
-                fix="observations and calls are made of text, numbers, lists and tables; fix the environment",
+                f"episode {task.id} can't be stored: {error}",
+                fix="fix the environment: observations and calls must consist of text, numbers, lists and dicts",
             ) from error
-        # What is scored and learned from is what a resumed run would find: a tuple that was written is a list.
+        # Scoring and learning use what a resumed run would read: a tuple becomes a list, for example.
         self.played[task.id] = Episode.from_record(record)
         self.observer.played(self.played[task.id])
 
@@ -152,7 +162,7 @@ class Play:
         return all(task.id in self.concluded for task in group)
 
     async def _conclude(self, group: Sequence[Task]) -> None:
-        """Score a group, let the memories learn, and write its figures down. Done twice, it is as if done once."""
+        """Score a group, pass it to the memories, and write its metrics. This can be repeated safely."""
         if self._is_concluded(group):
             return
         episodes = [self.played[task.id] for task in group]
@@ -165,7 +175,7 @@ class Play:
             del self.played[task.id]
 
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
-        """Learn from one scored episode, and write its figures down."""
+        """Pass one scored episode to the memories, and write its metrics."""
         outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
         scores = [score for score in scores if score.counts]
         reward = self._reward(episode, scores)
@@ -210,7 +220,7 @@ class Play:
             await _learn(self.assembly, episode, reward)
 
     async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
-        """The scores that all reward models give a group, checked: one bad number would poison every mean after it."""
+        """Score a group with all reward models and check the scores: one NaN would spread to every mean."""
         known = {episode.id for episode in episodes}
         scores: list[Score] = []
         for name, model in self.assembly.rewards.items():
@@ -219,7 +229,7 @@ class Play:
             for score in found:
                 wrong = ""
                 if score.episode not in known:
-                    wrong = f'scored an episode "{score.episode}" that it was not given'
+                    wrong = f'scored the unknown episode "{score.episode}"'
                 elif not isinstance(score.value, Real) or not math.isfinite(score.value):
                     wrong = f'gave {score.value} for episode {score.episode} as "{score.component}"'
                 elif self.sources.setdefault(score.component, name) != name:
@@ -227,15 +237,15 @@ class Play:
                 if wrong:
                     raise PluginError(
                         f'the reward model "{name}" {wrong}',
-                        fix="a score is a finite number for an episode; fix the reward model, or leave it out",
+                        fix="fix the reward model, or remove it: a score is a finite number for a given episode",
                     )
             scores += found
         return scores
 
     def _reward(self, episode: Episode, scores: Sequence[Score]) -> float:
-        """The weighted sum of the scores; scores of rounds are summed with the weights of their round.
+        """The weighted sum of the scores. Scores of rounds are weighted by the weights of their round.
 
-        A component has the weight of the reward model that gave it.
+        A component has the weight of the reward model that it came from.
         """
         if not self.assembly.rewards:
             return episode.utility
@@ -247,7 +257,7 @@ class Play:
         )
 
     def _weight(self, episode: Episode, score: Score) -> float:
-        """How much a score counts; an optimizer is given values multiplied by it."""
+        """The weight of a score. Optimizers receive values multiplied by it."""
         return self.assembly.weights[self.sources[score.component]](self._progress(episode, score.round or 0))
 
     def _progress(self, episode: Episode, number: int) -> Progress:
@@ -261,17 +271,17 @@ async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
 
 
 def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool = False) -> float:
-    """The value as a number that can be written down; NaN says "not measured", and is left out of every mean."""
+    """The value as a number that can be stored. NaN means "not measured" and is skipped in every mean."""
     if isinstance(value, Real) and (math.isfinite(value) or (or_nan and math.isnan(value))):
         return float(value)
     raise PluginError(
         f'the environment "{episode.environment}" gave {value!r} as "{name}" of episode {episode.id}',
-        fix="a figure of an outcome is a finite number, or NaN where it was not measured; fix the environment",
+        fix="fix the environment: a measure must be a finite number, or NaN if it was not measured",
     )
 
 
 async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all jobs at once; the first that fails stops the others, and its error is raised."""
+    """Run all jobs concurrently. The first failure cancels the others, and its error is raised."""
     failed: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as group:
@@ -279,11 +289,11 @@ async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
                 group.create_task(job)
     except BaseExceptionGroup as errors:
         failed = _first(errors)
-    if failed is not None:  # raised out here: neither the group nor `from None` may hide where it came from
+    if failed is not None:  # raised here, so that neither the group nor `from None` hides its cause
         raise failed
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to tell of several that came together."""
+    """The error to report of several that were raised together."""
     error = errors.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -1,8 +1,8 @@
-"""Which weights answer: what the policy thinks of a few fixed tokens, beside what the learner thinks of them.
+"""Checks which weights a policy serves, by comparing its logprobs of a few fixed tokens with the learner's.
 
-The one rule: a fault gets a name only where the figures bear it. What is served is compared with what should be (the
-newest version), and with what it is when something went wrong: the base, the version before, the update counted twice.
-Where these can't be told apart nothing is claimed.
+A fault is named only where the data supports it. The served version is compared with the newest version, which it
+should be, and with typical faults: the base model, the version before, or the update applied twice. If these can't be
+told apart, nothing is claimed.
 
     >>> base, trained = [-2.0, -1.0, -3.0], [-1.5, -1.2, -2.0]
     >>> noise = arithmetic(sampled=[-2.001, -1.0, -3.001], base=base)
@@ -13,9 +13,9 @@ Where these can't be told apart nothing is claimed.
     ...
     agentfw.errors.AgentfwError: the policy still serves its base model: the newest version is not in use
 
-All are logprobs of the same tokens after the same prompt. What sampler and learner differ by before anything is
-learned is arithmetic (`arithmetic`); with it, and with how far apart the versions are, it works for a first careful
-step in fp32 as for a model in four bits after a week.
+All values are logprobs of the same tokens after the same prompt. Numerical differences between sampler and learner
+(`arithmetic`) are measured before anything is learned. Together with the distance between versions, they make the check
+work for a small first step in fp32 as well as for a 4-bit model after a week of training.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from ..errors import AgentfwError
 __all__ = ["Probe", "arithmetic", "check"]
 
 _ROUGH = 0.5
-"""Nats by which the arithmetic of two programs may differ: four bits here and sixteen there come near it."""
+"""Maximum numerical difference between two programs, in nats. 4-bit against 16-bit weights come close to it."""
 _FINE = 2.5e-5
-"""And by which it always may: both compute in 32 bits."""
+"""Numerical difference in nats that is always tolerated: both sides compute in 32 bits."""
 _SPREAD = 4.0
-"""How many times what was measured once it may be another time."""
+"""Tolerance factor between repeated measurements."""
 _CLEARLY = 0.5
-"""Nearer than half as far: noise leads away from everything alike."""
+"""A version counts as served if it is nearer than this share of the distance to the others."""
 _PROVEN = 0.25
-"""No further from the newest version than a quarter of what sets it apart from the others."""
+"""Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
 _STRAY = 3.0
-"""By how many standard errors a difference must point somewhere to be more than noise."""
+"""Number of standard errors from which a difference counts as more than noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What policy and learner are asked about."""
+    """The tokens that policy and learner are asked about."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
 
 
 def arithmetic(sampled: Sequence[float], base: Sequence[float]) -> float:
-    """By how many nats a token policy and learner differ over the base model, where nothing was learned yet."""
+    """Typical difference in nats per token between policy and learner, for the base model, before any update."""
     noise = _far(_checked(sampled, base), numpy.asarray(base, dtype=float))
     if noise > _ROUGH:
         raise AgentfwError(
-            f"policy and learner differ by {noise:.2g} nats a token before anything was learned: "
-            "they have different models, or read different tokens",
-            fix="are policy.model and learner.model one and the same folder, and their precisions alike?",
+            f"policy and learner differ by {noise:.2g} nats per token before anything was learned: "
+            "they use different models, or see different tokens",
+            fix="check that policy.model and learner.model are the same folder, with the same precision",
         )
     return noise
 
@@ -71,11 +71,11 @@ def check(
     previous: Sequence[float],
     noise: float | None = None,
 ) -> bool:
-    """An error that names the fault if something else is served than was trained.
+    """Raise an error that names the fault if the policy doesn't serve what was trained.
 
-    `trained` is what the newest version thinks, `previous` the one before it, and `base` the model without adapter;
-    `noise` is what `arithmetic` said, where it could. True if it is proven that the newest is served; False if nothing
-    speaks against it, but the versions are too close to each other on this probe to tell.
+    `trained` are the logprobs of the newest version, `previous` those of the version before it, and `base` those of the
+    model without adapter. `noise` is the result of `arithmetic`, if known. Returns True if the newest version is
+    certainly served, and False if nothing speaks against it, but the versions are too similar on this probe to tell.
     """
     now = _checked(served, trained)
     new, old, before = (_checked(values, trained) for values in (trained, base, previous))
@@ -93,64 +93,64 @@ def check(
 def _mistaken(
     away: float, limit: float, now: numpy.ndarray, old: numpy.ndarray, before: numpy.ndarray
 ) -> AgentfwError | None:
-    """The fault that one version is served for another."""
+    """The error for serving one version instead of another."""
     from_base, from_before = _far(now, old), _far(now, before)
     near, far = sorted((from_base, from_before))
     if away == 0 or near > limit:
         return None
     if near > _CLEARLY * far and _far(old, before) > 0:
         return AgentfwError(
-            "the policy serves its base model or the version before, and not the newest one; "
+            "the policy serves its base model or the previous version, not the newest one; "
             "on this probe the two can't be told apart",
-            fix="does its publish method load the adapter that it is given?",
+            fix="check that its publish method loads the given adapter",
         )
     if from_base <= from_before:
         return AgentfwError(
             "the policy still serves its base model: the newest version is not in use",
-            fix="does its publish method load the adapter, and do requests name it?",
+            fix="check that its publish method loads the adapter, and that requests name it",
         )
     return AgentfwError(
-        "the policy serves the version before: its adapter is stale",
-        fix="does a new version go under a new name, and do requests name the newest?",
+        "the policy serves the previous version: its adapter is stale",
+        fix="check that each version has a new name, and that requests name the newest",
     )
 
 
 def _altered(away: float, excess: numpy.ndarray, update: numpy.ndarray) -> AgentfwError:
-    """What is served is no version that there is: how does it differ from the newest?"""
+    """The error for serving an unknown version, by how it differs from the newest."""
     size = _far(update, numpy.zeros_like(update))
-    # How much of the update comes on top, and how sure that is: anything else would point this way by chance only.
+    # How much of the update is added again, and how certain that is. Anything else would match only by chance.
     share = float(excess @ update) / (len(update) * size**2) if size else 0.0
     sure = abs(share) * size * math.sqrt(len(update)) > _STRAY * _far(excess, share * update)
-    by = f"by {away:.2g} nats a token, more than their arithmetic does"
+    by = f"by {away:.2g} nats per token, more than numerical noise"
     if sure and share >= _PROVEN:
         return AgentfwError(
-            f"the policy serves the update more than once ({1 + share:.1f} times, the probe says)",
-            fix="load adapters onto the base model, and not onto one that an adapter was merged into",
+            f"the policy applies the update more than once ({1 + share:.1f} times, according to the probe)",
+            fix="load adapters onto the base model, not onto one with a merged adapter",
         )
     if away > 1.0 and away > 2 * size:
         return AgentfwError(
-            f"policy and learner differ {by}, and far more than training changed: "
-            "the policy serves another model, or reads other tokens",
-            fix="are policy.model and learner.model one and the same folder?",
+            f"policy and learner differ {by}, and far more than the training changed: "
+            "the policy serves another model, or sees other tokens",
+            fix="check that policy.model and learner.model are the same folder",
         )
     if sure and -1 < share < 0:
         return AgentfwError(
-            f"the policy serves a part of the update only: some {-100 * share:.0f} % of what it changes is missing",
-            fix="does it load the adapter for every module? what does its log say of names that it doesn't know?",
+            f"the policy serves only a part of the update: about {-100 * share:.0f} % of it is missing",
+            fix="check that it loads the adapter for every module, and look for unknown names in its log",
         )
     return AgentfwError(
-        f"policy and learner differ {by}: the policy serves neither the newest version nor any other that is known, "
+        f"policy and learner differ {by}: the policy serves neither the newest version nor any other known one, "
         "perhaps a part of it",
-        fix="does it load the adapter for every module, and onto the model that it was trained on?",
+        fix="check that it loads the adapter for every module, onto the model that it was trained on",
     )
 
 
 def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
-    """The logprobs as an array, if that is what they are."""
+    """The logprobs as an array, if they are valid."""
     if len(values) != len(others):
         raise AgentfwError(
-            f"of one probe there are {len(values)} logprobs here and {len(others)} there",
-            fix="the logprobs methods of policy and learner give one value for each token of the answer",
+            f"a probe has {len(values)} logprobs on one side and {len(others)} on the other",
+            fix="return one value per token of the answer from the logprobs methods of policy and learner",
         )
     array = numpy.asarray(values, dtype=float)
     if not numpy.isfinite(array).all():
@@ -159,5 +159,5 @@ def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
 
 
 def _far(one: numpy.ndarray, other: numpy.ndarray) -> float:
-    """The typical distance of a token, in nats."""
+    """The typical difference per token, in nats."""
     return float(numpy.sqrt(numpy.mean((one - other) ** 2))) if len(one) else 0.0

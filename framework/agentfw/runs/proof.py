@@ -1,7 +1,7 @@
-"""Proves which weights a policy serves: after each publication, policy and learner are asked about the same probe.
+"""Verifies which weights a policy serves: after each publication, policy and learner are given the same probe.
 
-No update counts before the version that was learned is the one that answers. A policy that goes on with its base model,
-or with yesterday's adapter, would train for days without an error.
+An update is not complete until the policy serves the version that was learned. A policy that keeps serving its base
+model, or an old adapter, would otherwise train for days without an error.
 
     proof = Proof(policy, 'the policy "vllm"', learner_logprobs)
     await proof.begin(folder.evaluation(0))
@@ -23,23 +23,23 @@ _LONGEST = 64
 """Maximum number of tokens that are compared."""
 
 Logprobs = Callable[[Sequence[int], Sequence[int], bool], Sequence[float]]
-"""The learner's logprobs of an answer after a prompt: with the newest version, or with the base model."""
+"""The learner's logprobs of an answer after a prompt, with the newest version or with the base model."""
 
 
 class Proof:
-    """A probe, and what policy and learner said about it so far."""
+    """A probe, and the answers of policy and learner so far."""
 
     def __init__(self, policy: Policy, name: str, learner: Logprobs) -> None:
         self.policy, self.name, self.learner = policy, name, learner
         self.probe: Probe | None = None
         self._base: Sequence[float] = ()
         self._trained: Sequence[float] = ()
-        """The learner's logprobs of the probe: without adapter, and with the newest one."""
+        """The learner's logprobs of the probe: without the adapter, and with the newest one."""
         self._noise: float | None = None
-        """What policy and learner differed by before anything was learned; None where they didn't say."""
+        """Difference between policy and learner before anything was learned. None if unknown."""
 
     async def begin(self, records: Records) -> None:
-        """Take the longest answer of the first evaluation, which every execution of the training finds there."""
+        """Choose the longest answer of the first evaluation. Every execution of the training finds it there."""
         if self.probe is not None:
             return
         turns = [turn for episode in records.episodes() for turn in episode.turns if turn.token_ids]
@@ -49,14 +49,14 @@ class Proof:
         self.probe = Probe(longest.prompt_ids, longest.token_ids[:_LONGEST])
         self._base = self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
         self._trained = self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
-        # Asked again: the answer's own logprobs are those of its temperature, which the learner isn't told here.
+        # Asked again, because the answer's logprobs depend on its temperature, which the learner doesn't know here.
         with blamed(f"{self.name}, asked about the probe,"):
             served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
         if served and self._base:
             self._noise = arithmetic(served, self._base)
 
     async def prove(self) -> dict[str, float]:
-        """Compare the logprobs of policy and learner; an error names what is wrong."""
+        """Compare the logprobs of policy and learner. Raises an error that names the fault."""
         if self.probe is None:
             return {}
         before, self._trained = self._trained, self.learner(self.probe.prompt_ids, self.probe.token_ids, False)

@@ -1,6 +1,7 @@
-"""The episodes of one play on disk, with their figures. A training has a play for each update and each evaluation.
+"""The episodes of one play on disk, with their metrics. A training has one play per update and per evaluation.
 
-An episode has at most one line in each of the two journals, and one in metrics.jsonl only when the other is there.
+An episode has at most one line in each of the two journals. It has a line in metrics.jsonl only if it has one in
+episodes.jsonl.
 
     records = Records(folder)
     [episode.utility for episode in records.episodes()]
@@ -24,7 +25,7 @@ _METRICS = (
     *("episode", "task", "user", "reward", "utility", "outcome", "course"),
     *("turns", "tokens", "usage", "failures", "finish", "scores"),
 )
-"""The keys that every line of metrics.jsonl has."""
+"""Keys of every line of metrics.jsonl."""
 
 
 class Records:
@@ -37,7 +38,7 @@ class Records:
         return Journal.open(self.path / f"{name}.jsonl")
 
     def episodes(self) -> Iterator[Episode]:
-        """The episodes that are on disk, in the order in which they ended."""
+        """The episodes on disk, in the order in which they ended."""
         path = self.path / "episodes.jsonl"
         for number, record in enumerate(read_journal(path), start=1):
             try:
@@ -46,26 +47,26 @@ class Records:
                 raise RunFolderError(f"{path}, line {number}: {error.message}", fix=error.fix) from error
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The figures of each episode, in the order of the tasks."""
+        """The metrics of each episode, in the order of the tasks."""
         return sorted(self.concluded(), key=lambda record: [int(part) for part in record["episode"].split("-")])
 
     def concluded(self) -> Iterator[dict[str, Any]]:
-        """The figures of each episode, in the order in which the episodes were scored and learned from."""
+        """The metrics of each episode, in the order in which the episodes were scored and learned from."""
         path = self.path / "metrics.jsonl"
         for number, record in enumerate(read_journal(path), start=1):
             lacking = [key for key in _METRICS if key not in record]
             if lacking or not re.fullmatch(r"\d+-\d+", str(record["episode"])):
                 what = f"has no {', '.join(lacking)}" if lacking else "names no episode"
-                raise RunFolderError(f"{path}, line {number}, {what}", fix="restore the file from a copy")
+                raise RunFolderError(f"{path}, line {number}, {what}", fix="restore the file from a backup")
             yield record
 
     def replay(self) -> Iterator[tuple[Episode, dict[str, Any] | None]]:
-        """The episodes with their figures, in the order in which they were scored and learned from.
+        """The episodes with their metrics, in the order in which they were scored and learned from.
 
-        Episodes that were not concluded come without figures, wherever they are in the journal.
+        Episodes that were not concluded have no metrics, wherever they are in the journal.
         """
         lines = {str(record["episode"]): record for record in self.concluded()}
-        # Within a batch that order isn't the one in which the episodes ended: some are held until their turn comes.
+        # Within a batch, this differs from the order in which the episodes ended: some wait for their turn.
         order, held = deque(lines), dict[str, Episode]()
         for episode in self.episodes():
             if episode.id not in lines:
@@ -77,6 +78,6 @@ class Records:
                 yield held.pop(name), lines[name]
         if order:
             raise RunFolderError(
-                f"{self.path}/episodes.jsonl lacks episode {order[0]}, and metrics.jsonl has it",
-                fix="restore both from a copy, or start a new run",
+                f"{self.path}/episodes.jsonl lacks episode {order[0]}, which metrics.jsonl contains",
+                fix="restore both from a backup, or start a new run",
             )

@@ -1,6 +1,6 @@
 """Writes the report of a run: report.html, one self-contained page, and curve.png.
 
-Everything in it comes from the run folder, so it can be written again at any time, also while the run goes on.
+It uses only the run folder, so it can be written again at any time, also during the run.
 
     write_report(find_run(Path("runs"), "last"))
 """
@@ -28,19 +28,19 @@ from .update_charts import clipping_note, update_charts, updates_table
 __all__ = ["write_report"]
 
 _TRANSCRIPTS = 3
-"""Number of episodes that are shown whole: the worst, the median and the best."""
+"""Number of episodes that are shown in full: the worst, the median and the best."""
 _LONGEST = 60_000
-"""Maximum number of characters of a transcript; the run folder has the rest."""
+"""Maximum number of characters of a transcript. The run folder has the rest."""
 _PHONE = 350
-"""Pixels that a phone has for a picture."""
+"""Width of pictures on a phone, in pixels."""
 _ROWS = 1000
-"""Maximum number of episodes in the table: more would make the page slow, and nobody reads them."""
+"""Maximum number of episodes in the table. More would make the page slow."""
 
 _Records = Sequence[Mapping[str, Any]]
 
 
 def write_report(folder: RunFolder) -> list[Path]:
-    """Write report.html and curve.png; the paths of both."""
+    """Write report.html and curve.png. Returns both paths."""
     records = folder.metrics()
     if not records:
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
@@ -82,13 +82,13 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     _made_of(page, folder)
     # The tables come last, because they are the longest.
     if lines:
-        page.section("Updates", "updates.jsonl has all figures of each.")
+        page.section("Updates", "All metrics of each are in updates.jsonl.")
         page.table(*updates_table(lines))
     _episodes(page, records, leading(columns(records), folder.headline))
     return page
 
 
-# -- the figures that a reader came for --------------------------------------------------------------------------------
+# -- main results ------------------------------------------------------------------------------------------------------
 
 
 def _cards(folder: RunFolder, records: _Records) -> list[tuple[str, str, str]]:
@@ -122,7 +122,7 @@ def _cards_of_training(
 
 
 def _cards_of_usage(usage: Usage) -> list[tuple[str, str, str]]:
-    """What the run cost, where the policy says it."""
+    """The tokens that the run used, if the policy reports them."""
     if usage.prompt is None:
         return []
     sampled = "" if usage.sampled is None else f"{usage.sampled:,} sampled"
@@ -146,7 +146,7 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
 
 
 def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Records]) -> None:
-    """The last evaluation beside the first."""
+    """The last evaluation next to the first."""
     first, last = min(stages), max(stages)
     figures = {number: intervals(stages[number]) for number in (first, last)}
     page.section("Figures", f"The mean over held-out episodes with its bootstrapped 95% interval.{_lower(folder)}")
@@ -163,12 +163,12 @@ def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Recor
 
 
 def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> None:
-    """What simple players reach in the same episodes; known when the run is done."""
+    """Results of simple players in the same episodes, once the run is done."""
     summary = Summary.from_record(record) if record else None
     if summary is None or not summary.references:
         return
     names = folder.columns or {folder.headline: folder.headline}
-    page.section("Beside simple players", "Means over the same episodes; each interval is that of the first heading.")
+    page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
     page.table(
         ["", folder.headline, "from", "to", *names.values()],
         [
@@ -205,8 +205,8 @@ def _timeline(page: Page, shown: Sequence[Episode]) -> None:
 def _word_for_word(page: Page, records: _Records, shown: Sequence[Episode]) -> None:
     if not shown:
         return
-    chosen = "The episodes with the lowest, the middle and the highest reward." if len(shown) > 1 else ""
-    page.section("Word for word", chosen)
+    chosen = "The episodes with the lowest, the median and the highest reward." if len(shown) > 1 else ""
+    page.section("Transcripts", chosen)
     for episode in shown:
         reward = next(record["reward"] for record in records if record["episode"] == episode.id)
         note = f"reward {reward:.3f}, {len(episode.turns)} turns"
@@ -214,7 +214,7 @@ def _word_for_word(page: Page, records: _Records, shown: Sequence[Episode]) -> N
 
 
 def _transcript(episode: Episode) -> str:
-    """Each message once, and each answer after what it answers."""
+    """Each message once, and each answer after its messages."""
     said: set[int] = set()
     parts = []
     for turn in episode.turns:
@@ -223,7 +223,7 @@ def _transcript(episode: Episode) -> str:
             if index not in said and message.role != "assistant":
                 parts.append(f"{message.role}\n  " + message.content.replace("\n", "\n  "))
             said.add(index)
-        ending = " (broken off)" if turn.finish == "interrupted" else ""
+        ending = " (interrupted)" if turn.finish == "interrupted" else ""
         answer = turn.text or " ".join(call.name for call in turn.calls) or "(nothing)"
         parts.append(f"at {turn.ended:g}{ending}\n> " + answer.replace("\n", "\n> "))
         parts += [f"! {failure}" for failure in turn.failures]
@@ -232,8 +232,8 @@ def _transcript(episode: Episode) -> str:
 
 
 def _made_of(page: Page, folder: RunFolder) -> None:
-    """The settings, and where everything came from."""
-    page.section("What it was made of")
+    """The settings, and the origin of every component."""
+    page.section("Settings")
     page.details("Settings", json.dumps(folder.about["spec"], indent=2, ensure_ascii=False))
     facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
     facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
@@ -260,7 +260,7 @@ def _episodes(page: Page, records: _Records, headline: str) -> None:
     )
 
 
-# -- words for figures -------------------------------------------------------------------------------------------------
+# -- formatting --------------------------------------------------------------------------------------------------------
 
 
 def _lower(folder: RunFolder) -> str:

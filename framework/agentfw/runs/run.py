@@ -1,7 +1,7 @@
-"""A run and its folder: created, resumed, summed up.
+"""A run and its folder: create, resume, summarize.
 
-An episode that was reported is on disk. A run that was killed at any moment can be resumed, and ends with the same
-episodes, and the same policy, as a run that was never disturbed.
+A reported episode is on disk. A run that was killed at any moment can be resumed, and ends with the same episodes and
+the same policy as an uninterrupted run.
 
     run = Run.create(spec, host, Path("runs"))
     summary = asyncio.run(run.execute())
@@ -22,7 +22,7 @@ from .folder import RunFolder
 from .hook_calls import HookCalls
 from .journal import write_whole
 from .loop import Loop, curriculum
-from .observer import Observer, Observers, RunInfo
+from .observer import Observer, RunInfo, told_together
 from .spec import RunSpec, parse_spec
 from .summary import Summary, summarize
 from .tracking import Tracking
@@ -43,28 +43,28 @@ class Run:
 
     @property
     def info(self) -> RunInfo:
-        """What observers are told of the run."""
+        """What observers are given about the run."""
         return RunInfo(self.folder, self.spec)
 
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path) -> Run:
-        """A new run. Everything that can be wrong with the spec is an error before the folder is made."""
+        """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
         resolved, sources = resolve(spec, host)
         assembly = assemble(resolved, host)
         about = _about(resolved, sources, assembly)
         if resolved.planned_updates:
-            curriculum(assembly)  # raises where there are too few tasks
-        # The components that were made here are those that will run: a model isn't loaded twice.
+            curriculum(assembly)  # raises if there are too few tasks
+        # The run uses the components that were created here, so that a model isn't loaded twice.
         return cls(RunFolder.create(root, spec.environment.name, about), resolved, host, assembly)
 
     @classmethod
     def open(cls, folder: RunFolder, host: Host) -> Run:
-        """A run that is there already. A plugin that is missing is an error, one that has changed since is noted."""
+        """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted."""
         spec = parse_spec(folder.about["spec"], f"{folder.path}/run.json")
         return cls(folder, resolve_again(spec, folder, host), host)
 
     async def execute(self, observer: Observer | None = None) -> Summary:
-        """Do what is missing, and sum up. A run that is done already is not begun again."""
+        """Do what is missing, and summarize. A run that is done is not started again."""
         self.folder.lock()
         try:
             done = self.folder.summary()
@@ -75,16 +75,16 @@ class Run:
     async def _execute(self, observer: Observer) -> Summary:
         assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
         tracking = Tracking(self.info, assembly.trackers, self.host.notes)
-        observers = Observers(HookCalls(self.info, self.host), tracking, observer)
+        observer = told_together(HookCalls(self.info, self.host), tracking, observer)
         began = time.monotonic()
         try:
             await assembly.open(self.folder.path)
-            loop = Loop(self.folder, assembly, observers)
-            observers.started(self.info, loop.state.update)
+            loop = Loop(self.folder, assembly, observer)
+            observer.started(self.info, loop.state.update)
             await loop.run()
             summary = summarize(self.folder, time.monotonic() - began, assembly.references())
             write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
-            observers.finished(summary)
+            observer.finished(summary)
             return summary
         finally:
             await assembly.close()

@@ -1,7 +1,7 @@
-"""What a run is made of, as a value: its components, their settings, and how much is played and learned.
+"""The spec of a run: its components, their settings, and how much is played and learned.
 
-A spec is complete before any work begins. Every name and key in it is checked first, and everything that is wrong is
-told at once; the run folder keeps it, resolved, with the versions of the plugins that it used.
+A spec is complete before any work begins. All names and keys are checked first, and all mistakes are reported together.
+The run folder stores the resolved spec with the versions of the plugins that it used.
 
 A spec is a TOML file. A component is its name, or a table with its name and settings:
 
@@ -12,7 +12,7 @@ A spec is a TOML file. A component is its name, or a table with its name and set
     episodes = 24
     seed = 7
 
-With an optimizer, the run learns from what it plays. It is called a training then, and has a few keys more:
+With an optimizer, the run learns from what it plays. It is then called a training and has more keys:
 
     optimizer = "grpo"
     learner = { name = "lora", settings = { model = "path/to/model" } }
@@ -36,6 +36,7 @@ from ..interfaces import parse_interface
 from ..request import Sampling
 from ..scores import parse_schedule
 from ..settings import Settings, validate
+from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
 
 __all__ = [
     "COMPONENTS",
@@ -63,15 +64,15 @@ COMPONENTS = {
     "rewards": "reward",
     "trackers": "tracker",
 }
-"""Each key of a spec that names components, and of which kind they are."""
+"""The keys of a spec that name components, with the kind of component."""
 
 
 OF_RUNS = ("episodes", "split")
-"""The keys that only a run without an optimizer has."""
+"""Keys that only a run without an optimizer has."""
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
-"""The keys that only a run with an optimizer has."""
+"""Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "deadline": 600.0}
-"""Keys that have another default with an optimizer."""
+"""Defaults that are different with an optimizer."""
 
 
 class Choice(Settings):
@@ -84,7 +85,7 @@ class Choice(Settings):
 
 
 class RewardChoice(Choice):
-    """One reward model, and how much it counts."""
+    """One reward model and its weight."""
 
     weight: float | str = Field(
         1.0,
@@ -99,7 +100,7 @@ class RewardChoice(Choice):
 
 
 class SamplingSettings(Settings):
-    """How the policy samples. A key that is left out is up to the policy."""
+    """How the policy samples. Missing keys are left to the policy."""
 
     temperature: float | None = Field(None, ge=0, description="Sampling temperature; 0 takes the likeliest token")
     top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling: share of the probability mass")
@@ -110,7 +111,7 @@ class SamplingSettings(Settings):
 
 
 class EvaluationSettings(Settings):
-    """How a training measures the policy: always on the same held-out tasks."""
+    """How a training evaluates the policy: always on the same held-out tasks."""
 
     every: int = Field(
         5, ge=1, description="Number of updates between evaluations; also before the first, after the last"
@@ -126,7 +127,7 @@ class EvaluationSettings(Settings):
     @classmethod
     def _held_out(cls, split: str) -> str:
         if split == "train":
-            raise ValueError("can't be train: tasks that are learned from can't show what was learned")
+            raise ValueError("can't be train: evaluation tasks must be held out from training")
         return split
 
 
@@ -140,9 +141,7 @@ class RunSpec(Settings):
         True, description="Whether the memories learn from the episodes; never from those of an evaluation"
     )
     tools: tuple[Choice, ...] = Field((), description="Tools besides the environment's own actions")
-    rewards: tuple[RewardChoice, ...] = Field(
-        (), description="Reward models; without any, the reward is what the environment paid"
-    )
+    rewards: tuple[RewardChoice, ...] = Field((), description="Reward models; default: the environment's own utility")
     trackers: tuple[Choice, ...] = Field((), description="Trackers that metrics are also logged to")
     interface: str = Field(
         "event_driven",
@@ -154,6 +153,12 @@ class RunSpec(Settings):
     seed: int = Field(7, description="Random seed")
     horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
     max_turns: int = Field(1000, ge=1, description="Maximum number of turns of an episode")
+    max_events: int = Field(
+        MAX_EVENTS, ge=1, description="Maximum number of events that the environment schedules in an episode"
+    )
+    max_events_per_instant: int = Field(
+        MAX_EVENTS_PER_INSTANT, ge=1, description="Maximum number of events that it schedules at one time"
+    )
     time_per_token: float | None = Field(
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
@@ -183,12 +188,12 @@ class RunSpec(Settings):
 
     @property
     def planned_updates(self) -> int:
-        """How many updates there will be: none without an optimizer."""
+        """The number of updates. 0 without an optimizer."""
         return 0 if self.optimizer is None else self.updates
 
     @property
     def measured(self) -> tuple[int, int, str]:
-        """The tasks that the figures come from: how many, how often each, and of which split."""
+        """The tasks that the results come from: how many, how often each, and of which split."""
         if self.optimizer is None:
             return self.episodes, self.samples, self.split
         return self.evaluation.tasks, self.evaluation.samples, self.evaluation.split
@@ -196,15 +201,15 @@ class RunSpec(Settings):
     @model_validator(mode="before")
     @classmethod
     def _run_or_training(cls, values: Any) -> Any:
-        """Refuse keys that would do nothing, and fill in the defaults of trainings."""
+        """Reject keys that have no effect, and fill in the defaults of trainings."""
         if not isinstance(values, Mapping):
             return values
         if values.get("optimizer") is None:
             if unused := [key for key in OF_TRAININGS if values.get(key) is not None]:
-                raise ValueError(f"{', '.join(unused)}: only with an optimizer, in a training")
+                raise ValueError(f"{', '.join(unused)}: only valid with an optimizer, in a training")
             return values
         if unused := [key for key in OF_RUNS if key in values]:
-            raise ValueError(f"{', '.join(unused)}: not in a training, which has tasks and evaluation.tasks")
+            raise ValueError(f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks")
         return {**TRAINING_DEFAULTS, **values}
 
     @model_validator(mode="after")
@@ -237,7 +242,7 @@ class RunSpec(Settings):
         names = [reward.name for reward in rewards]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"{', '.join(twice)}: is there twice; a reward has one weight")
+            raise ValueError(f"{', '.join(twice)}: is listed twice; a reward has one weight")
         return rewards
 
     @field_validator("interface")
@@ -248,7 +253,7 @@ class RunSpec(Settings):
 
 
 def _parsed(parse: Callable[[Any], object], value: object) -> None:
-    """Check a value that has a grammar of its own; its error then stands beside the others, with its key."""
+    """Validate a value with its own syntax. The error is then reported with its key, together with the others."""
     try:
         parse(value)
     except AgentfwError as error:
@@ -260,30 +265,31 @@ _SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())
 
 
 def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
-    """A spec from plain values; one SettingsError says everything that is wrong."""
+    """Make a spec from plain values. The SettingsError lists everything that is wrong."""
     spec = validate(RunSpec, values, where)
     assert isinstance(spec, RunSpec)
     return spec
 
 
 def read_spec(path: Path) -> dict[str, Any]:
-    """The plain values of a spec file. They aren't checked yet, because the command line may still add to them."""
+    """The plain values of a spec file. They aren't validated yet, because the command line may still add to them."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"there is no spec file {path}", fix="pass a TOML file; docs/settings.md shows one") from None
+        raise UsageError(f"there is no spec file {path}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="docs/settings.md shows a spec") from None
+        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
 
 
 def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what `--set` says into the plain values of a spec.
+    """Apply `--set` assignments to the plain values of a spec.
 
-    `seed=3` and `sampling.top_p=0.9` are the spec's own keys; `environment.rate=0.5` and `policy.tokens=4` are settings
-    of these components, as are those of `optimizer`, `learner` and `teacher`; `memory.NAME.key`, `tool.NAME.key`,
-    `reward.NAME.key` (also `reward.NAME.weight`) and `tracker.NAME.key` are settings of one of several.
+    `seed=3` and `sampling.top_p=0.9` set keys of the spec. `environment.rate=0.5` and `policy.tokens=4` are settings of
+    these components, and so are those of `optimizer`, `learner` and `teacher`. Where a run has several components of a
+    kind, their names are part of the key: `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (or
+    `reward.NAME.weight`) and `tracker.NAME.key`.
 
     >>> apply_assignments({"environment": "inbox"}, {"environment": {"rate": 0.5}, "seed": 3})
     {'environment': {'name': 'inbox', 'settings': {'rate': 0.5}}, 'seed': 3}
@@ -326,7 +332,7 @@ def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tu
 
 
 def _merged(old: object, new: object) -> object:
-    """`new` in the place of `old`; in tables, key by key: setting one key of a table leaves its others."""
+    """Merge `new` into `old`. Tables are merged by key: setting one key of a table keeps its others."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
     return new

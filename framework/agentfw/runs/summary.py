@@ -1,4 +1,4 @@
-"""The summary of a run: the mean of every figure with its 95% interval, and what the run cost.
+"""The summary of a run: the mean of every metric with its 95% interval, and what the run cost.
 
 The intervals are bootstrapped over episodes with a fixed seed, so the same run gives the same summary.
 """
@@ -37,33 +37,33 @@ class Summary:
     run: str
     environment: str
     episodes: int
-    """Number of all episodes, in a training those of rollouts and evaluations; the next four count the same."""
+    """Number of episodes, in a training those of rollouts and evaluations. The next four cover the same."""
     turns: int
     tokens: int
-    """Tokens that were generated and kept."""
+    """Number of tokens that were generated and kept."""
     failures: int
-    """Answers that could not be understood."""
+    """Number of answers that could not be parsed."""
     usage: Usage
-    """What all of it cost; None for what not every turn has told."""
+    """Total usage. A number that some turn didn't report is None."""
     seconds: float
-    """How long the last execution took; what an interrupted one took before is not in it."""
+    """Duration of the last execution. Earlier, interrupted executions are not included."""
     figures: Mapping[str, Interval] = field(default_factory=dict)
-    """Of a training, those of the last evaluation."""
+    """Metrics of the episodes. For a training, those of the last evaluation."""
     references: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
-    """The same figures of simple players that the environment knows, by their names."""
+    """The same metrics of simple players that the environment knows, by name."""
     updates: int = 0
     version: str = ""
-    """The policy's newest version; empty where nothing was learned, and so is the next."""
+    """The policy's newest version. This and the next are empty if nothing was learned."""
     adapter: str = ""
-    """Where that version is, below the run's folder."""
+    """Path of its adapter, below the run's folder."""
     before: Mapping[str, Interval] = field(default_factory=dict)
-    """The figures of the evaluation before the first update of a training."""
+    """Metrics of the evaluation before the first update of a training."""
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
 
     def to_record(self) -> dict[str, Any]:
-        """Plain JSON values; a bound that isn't known (one episode has no spread) is null."""
+        """Plain JSON values. An unknown bound is null (one episode has no spread)."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
         record["usage"] = asdict(self.usage)
         record["figures"] = figures_record(self.figures)
@@ -79,7 +79,7 @@ class Summary:
 
 
 def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
-    """Figures as plain JSON values."""
+    """Metrics as plain JSON values."""
     return {
         name: {
             "mean": interval.estimate,
@@ -93,7 +93,7 @@ def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
 
 
 def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
-    """The intervals that `figures_record` wrote."""
+    """Read back the intervals that `figures_record` wrote."""
     return {
         name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
         for name, row in record.items()
@@ -101,9 +101,9 @@ def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The figures of many episodes, by name: the reward, the utility, and those of the environment.
+    """The metrics of many episodes, by name: the reward, the utility, and those of the environment.
 
-    Where an episode has not measured a figure, there is a NaN; a figure that none of them has measured is left out.
+    A metric that an episode has not measured is NaN there. A metric that no episode has measured is omitted.
     """
     rows = [figures_of(record) for record in records]
     names = dict.fromkeys(name for row in rows for name in row)
@@ -112,13 +112,13 @@ def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
 
 
 def figures_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of one episode."""
+    """The metrics of one episode."""
     values = {"reward": record["reward"], "utility": record["utility"], **record["outcome"]}
     return {name: float(value) for name, value in values.items()}
 
 
 def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
-    """The headline figure of each round, over all episodes; empty where the environment has no rounds."""
+    """The headline metric of each round, over all episodes. Empty if the environment has no rounds."""
     found: dict[int, list[float]] = {}
     for record in records:
         for number, value in record["course"]:
@@ -128,22 +128,22 @@ def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
 
 
 def in_order(names: Iterable[str], headline: str) -> list[str]:
-    """Figures as a table shows them: the headline (and `error@5`), then reward and utility, then the others."""
+    """Metrics in the order of a table: the headline (and `error@5`), then reward and utility, then the others."""
     return sorted(names, key=lambda name: (name.partition("@")[0] != headline, name not in ("reward", "utility")))
 
 
 def leading(figures: Container[str], headline: str) -> str:
-    """The figure to show first: the environment's headline where it was measured, and else the utility."""
+    """The main metric: the environment's headline if it was measured, otherwise the utility."""
     return headline if headline in figures else "utility"
 
 
 def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
-    """The mean of every figure that was measured, with its interval."""
+    """The mean of every measured metric, with its interval."""
     return {name: bootstrap(values) for name, values in columns(records).items()}
 
 
 def beside(summary: Summary, folder: RunFolder) -> list[tuple[str, Mapping[str, Interval]]]:
-    """The figures of the run, under its policy and memories, and then those of simple players, the best first."""
+    """The metrics of the run, named after its policy and memories, and then those of simple players, the best first."""
     spec: Mapping[str, Any] = folder.about["spec"]
     own = " + ".join(choice["name"] for choice in (spec["policy"], *spec["memories"]))
     sign = 1 if folder.lower_is_better else -1
@@ -154,7 +154,7 @@ def beside(summary: Summary, folder: RunFolder) -> list[tuple[str, Mapping[str, 
 def summarize(
     folder: RunFolder, seconds: float, references: Mapping[str, Sequence[Mapping[str, float]]] | None = None
 ) -> Summary:
-    """Sum up what is on disk, with the figures of simple players beside it."""
+    """Summarize what is on disk, together with the results of simple players."""
     played, state = list(folder.played()), State.read(folder.path)
     episodes = folder.metrics()
     return Summary(

@@ -1,6 +1,7 @@
-"""Logs the figures of a run to its trackers.
+"""Logs the metrics of a run to its trackers.
 
-A tracker that fails is noted and left out from then on. The run goes on: its folder has every figure.
+If a tracker fails, this is noted once and the tracker is not called again. The run continues, because its folder has
+all metrics.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Tracking"]
 
 
 class Tracking(Observer):
-    """Logs each episode of a run; of a training, each update and each evaluation."""
+    """Logs each episode of a run. In a training, it logs each update and each evaluation."""
 
     def __init__(self, run: RunInfo, trackers: list[Tracker], notes: list[str]) -> None:
         self.run, self.trackers, self.notes = run, trackers, notes
@@ -57,5 +58,5 @@ class Tracking(Observer):
                     tracker.close()
                 self.notes.append(
                     f"tracker {type(tracker).__name__} raised {describe(error)} in {method} and is not called again; "
-                    "the run folder has every figure"
+                    "the run folder has all metrics"
                 )

@@ -1,6 +1,6 @@
-"""Checks each turn that a training plays: an error at the first turn that nothing can be learned from.
+"""Checks each turn of a training, so that unusable turns are an error at once.
 
-Otherwise a fault would show after an hour of rollouts.
+Otherwise a fault would be found only after all rollouts of an update.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ __all__ = ["TurnChecks"]
 
 
 class TurnChecks(Observer):
-    """Watches the policy that is trained, and counts the tokens that it generates.
+    """Checks the turns of the trained policy, and counts the tokens that it generates.
 
-    Its turns must be of the newest `version`, where there is one. With `needs_tokens` they must have their token ids.
+    Turns must come from the newest `version`, if there is one. With `needs_tokens`, they must have token ids.
     """
 
     def __init__(self, spec: RunSpec, version: str = "", *, needs_tokens: bool = False) -> None:
@@ -28,13 +28,13 @@ class TurnChecks(Observer):
         name = self.spec.policy.name
         if self.needs_tokens and (turn.text or turn.calls) and not turn.token_ids:
             raise UsageError(
-                f'the policy "{name}" gives no token ids (turn {turn.index} of episode {episode.id}), and '
+                f'the policy "{name}" returns no token ids (turn {turn.index} of episode {episode.id}), but '
                 "the optimizer learns from exact tokens",
-                fix="train one that has them, such as transformers or vllm; or learn its text: --optimizer imitation",
+                fix="train one that does, such as transformers or vllm; or learn from its text: --optimizer imitation",
             )
         if self.version and turn.token_ids and turn.version != self.version:
             raise PluginError(
                 f'the policy "{name}" answered turn {turn.index} of episode {episode.id} with '
                 f"{turn.version or 'no version at all'} after {self.version} was published",
-                fix="episodes to learn from must come from the newest version: fix the policy, or restart its server",
+                fix="fix the policy, or restart its server: rollouts must come from the newest version",
             )

@@ -1,6 +1,6 @@
-"""The updates of a training as charts and as a table, for its report.
+"""Charts and a table of a training's updates, for its report.
 
-These are figures of a policy that is being trained; its worth is told by the evaluations.
+These metrics come from rollouts, while the policy changes. Evaluations show how good the policy is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["clipping_note", "update_charts", "updates_table"]
 
 _CHARTS = (
     ("Reward of the rollouts by update", "reward", {"reward": "reward"}),
-    ("Distance to the untrained policy", "KL", {"learner/kl": "KL"}),
+    ("KL divergence from the untrained policy", "KL", {"learner/kl": "KL"}),
     ("Entropy by update", "entropy", {"learner/entropy": "entropy"}),
     (
         "Sampler against trainer by update",
@@ -26,7 +26,7 @@ _CHARTS = (
     ),
     ("Groups by update", "groups", {"groups": "played", "groups_learned": "learned from"}),
 )
-"""Of each chart its title, its y label, and the names of its figures; one without figures isn't drawn."""
+"""Title, y label and names of the metrics of each chart. A chart without any of its metrics is omitted."""
 _PHASES = {"play": "playing", "learn": "learning", "publish": "publishing", "evaluate": "evaluating"}
 _COLUMNS = {
     "reward": "reward",

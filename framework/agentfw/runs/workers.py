@@ -1,13 +1,13 @@
-"""The same work on many jobs, in processes of their own.
+"""Runs many jobs in parallel worker processes.
 
-The one rule: the answers are those that one process would give, in the order of the jobs, however many workers there
-are and whichever of them dies: what a dead worker had in hand is done again. No worker outlives whoever started it,
-not even one that was killed.
+The answers are the same as from a single process, in the order of the jobs, regardless of the number of workers and of
+crashes: the job of a dead worker is repeated. No worker outlives its parent process, even if the parent is killed.
 
     >>> in_processes(abs, [-1, 2, -3], 1)
     [1, 2, 3]
 
-A job and its answer are plain values, and the work is a function of a module, because they go to another process.
+Jobs and answers must be picklable values, and the work must be a module-level function, because they are sent to
+another process.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
 _TRIES = 3
-"""So many times in a row workers may die before one more job is done."""
+"""Maximum number of worker deaths in a row without a finished job in between."""
 
 
 def usual_processes(jobs: int) -> int:
-    """As many as there are cores for us, and no more than jobs."""
+    """The number of available cores, but no more than jobs."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, jobs))
 
@@ -47,7 +47,7 @@ def in_processes(
     *,
     done: Callable[[int], object] = lambda count: None,
 ) -> list[Answer]:
-    """What `work` says to each job. `done` hears how many are done; an error of a job ends them all."""
+    """Call `work` for each job. `done` is called with the number of finished jobs. An error in a job stops all jobs."""
     answers: dict[int, Answer] = {}
     if processes == 1:
         for number, job in enumerate(jobs):
@@ -64,7 +64,7 @@ def in_processes(
             if died == _TRIES:
                 raise AgentfwError(
                     f"worker processes died {died} times in a row, with {len(left)} of {len(jobs)} jobs to do",
-                    fix="is there memory enough? try again with one process: --jobs 1",
+                    fix="the machine may be out of memory; try again with one process: --jobs 1",
                 ) from error
     return [answers[number] for number in range(len(jobs))]
 
@@ -77,7 +77,7 @@ def _in_one_pool(
     answers: dict[int, Answer],
     done: Callable[[int], object],
 ) -> None:
-    # Spawned, not forked: threads and event loops of this process must not be in them.
+    # Spawned, not forked: threads and event loops of this process must not be copied.
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_leave_with, initargs=(theirs,))
@@ -93,12 +93,12 @@ def _in_one_pool(
             done(len(answers))
     finally:
         pool.shutdown(wait=len(answers) == len(jobs), cancel_futures=True)
-        ours.close()  # whoever is still at work leaves now
+        ours.close()  # workers that are still busy exit now
         theirs.close()
 
 
 class _Failure:
-    """An error that says what to do, on its way from a worker: pickling one of its own would lose that."""
+    """An error with its fix, sent from a worker. Pickling the original exception would lose the fix."""
 
     def __init__(self, error: AgentfwError) -> None:
         self.message, self.fix, self.exit_code = error.message, error.fix, error.exit_code
@@ -117,8 +117,8 @@ def _guarded(work: Callable[[Job], Answer], job: Job) -> Answer | _Failure:
 
 
 def _leave_with(owner: Connection) -> None:
-    """In a worker: be gone when nobody holds the other end any more, whatever became of them."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
+    """Thread of a worker: exit when the other end of the pipe is closed, whatever happened to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
 
     def watch() -> None:
         try:

@@ -1,12 +1,12 @@
-"""A plugin to begin with: a package that works, is tested, and can be installed, written in one go.
+"""Creates a new plugin: a package that works, has tests, and can be installed.
 
-The one rule: all of it is written or nothing. The files are made in a folder beside the right place, which is renamed
-at the end; a name that can't be used is refused before that.
+Either all files are written or none. They are created in a temporary folder, which is renamed at the end. Invalid names
+are refused before that.
 
     for path in scaffold("agentfw-tea", "memory", Path(".")):
         print(path)
 
-What is written is no stub but a small, useful component of its kind, meant to be changed. It passes its contract.
+The result is a small, useful component of its kind, meant to be changed. It passes the contract tests.
 """
 
 from __future__ import annotations

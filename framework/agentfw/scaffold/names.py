@@ -1,6 +1,6 @@
 """Names for a new plugin: of its distribution, its package and its component.
 
-The one rule: a name that would get in somebody's way is refused, with the reason and a way out.
+A name that conflicts with an existing one is refused, with the reason and an alternative.
 
     >>> derive("Agentfw_Tea")
     Names(distribution='agentfw-tea', package='agentfw_tea', component='tea')
@@ -24,53 +24,53 @@ if TYPE_CHECKING:
 
 __all__ = ["Names", "check_name", "derive"]
 
-_VALID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # as packaging standards have it
+_VALID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # as the packaging standards define it
 _PREFIX = "agentfw-"
 _LONGEST = 50
 
 
 class Names(NamedTuple):
-    """What the parts of a plugin are called."""
+    """The names of a plugin's parts."""
 
     distribution: str
-    """What people install."""
+    """Name of the distribution, for pip."""
     package: str
-    """What Python imports."""
+    """Name of the package, for import."""
     component: str
-    """What people select: the distribution's name without `agentfw-`."""
+    """Name of the component: the distribution's name without `agentfw-`."""
 
 
 def derive(name: str) -> Names:
-    """The names that follow from the one that a person chose."""
+    """Derive the names from the one that the user chose."""
     distribution = normalise(name)
     return Names(distribution, distribution.replace("-", "_"), distribution.removeprefix(_PREFIX))
 
 
 def check_name(name: str, kind: str, host: Host) -> Names:
-    """The names for a new plugin, or a UsageError where they can't be used."""
+    """The names for a new plugin. Raises a UsageError if they can't be used."""
     if not _VALID.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError(
             f'"{name[:100]}" can\'t be the name of a package',
-            fix=f"take letters, digits and hyphens, {_LONGEST} at most, a letter first: agentfw-tea",
+            fix=f"use at most {_LONGEST} letters, digits and hyphens, starting with a letter: agentfw-tea",
         )
     names = derive(name)
     if not names.component or not names.package.isidentifier() or keyword.iskeyword(names.package):
         raise UsageError(
             f'"{name}" would make a package that Python can\'t import: {names.package}',
-            fix=f"begin with a letter: agentfw-{names.component or 'tea'}",
+            fix=f"start with a letter: agentfw-{names.component or 'tea'}",
         )
     version = metadata.version_of(names.distribution)
     if version:
         raise UsageError(f"{names.distribution} {version} is installed already", fix="take another name")
     if names.package in sys.stdlib_module_names or _importable(names.package):
         raise UsageError(
-            f"Python has a module called {names.package} already", fix=f"take another name: agentfw-{names.component}"
+            f"Python already has a module called {names.package}", fix=f"choose another name: agentfw-{names.component}"
         )
     for offer in host.components(kind):
         if offer.component.name == names.component:
             raise UsageError(
-                f'{offer.record.distribution} offers the {KINDS[kind].title} "{names.component}" already',
-                fix="take another name: two plugins with one name for a component can't be used together",
+                f'{offer.record.distribution} already offers the {KINDS[kind].title} "{names.component}"',
+                fix="choose another name: two plugins with the same component name can't be used together",
             )
     return names
 
@@ -78,5 +78,5 @@ def check_name(name: str, kind: str, host: Host) -> Names:
 def _importable(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except (ImportError, ValueError):  # a module that was put in place by hand
+    except (ImportError, ValueError):  # a module without a spec, inserted by hand
         return True

@@ -1,6 +1,6 @@
-"""From the templates to a folder on disk.
+"""Writes a new plugin from the templates to a folder.
 
-The one rule: the folder appears whole, by a rename, or not at all.
+The folder is renamed into place when it is complete, so it is never half written.
 
     paths = scaffold("agentfw-tea", "memory", Path("."))
 """
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["scaffold"]
 
-_SUFFIX = ".tmpl"  # no .py: what stands in a template isn't Python yet, and installers compile every .py
+_SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
 
 
 class _Part(NamedTuple):
-    """What is particular to one kind."""
+    """The parts of a plugin that depend on its kind."""
 
     module: str
-    """The component's module, and the template that it is made from."""
+    """The component's module, and its template."""
     factory: str
     summary: str
     command: str
-    """How to see it at work."""
+    """Command that shows it at work."""
 
 
 _PARTS = {
@@ -55,9 +55,9 @@ _PARTS = {
 
 
 def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) -> list[Path]:
-    """Write a plugin with one component of `kind` into a new folder below `folder`; the paths that were written.
+    """Write a plugin with one component of `kind` into a new folder below `folder`. Returns the written paths.
 
-    host: whose components' names are taken; without one, all that is installed.
+    The names of the components of `host` are taken. Default: all that is installed.
     """
     if kind not in _PARTS:
         raise UnknownNameError("kind", kind, _PARTS)
@@ -68,7 +68,7 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
     names = check_name(name, kind, host)
     target = folder / names.distribution
     if target.exists():
-        raise UsageError(f"{target} is there already", fix="take another name, or move it away")
+        raise UsageError(f"{target} already exists", fix="choose another name, or move the existing folder")
     written = _files(names, kind)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -77,14 +77,14 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
             for path, text in written.items():
                 (temporary / path).parent.mkdir(parents=True, exist_ok=True)
                 (temporary / path).write_text(text, encoding="utf-8", newline="\n")
-            temporary.chmod(0o755)  # mkdtemp makes it for its owner alone
+            temporary.chmod(0o755)  # mkdtemp restricts it to the owner
             temporary.rename(target)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
     except OSError as error:
         raise UsageError(
-            f"can't write {target}: {error.strerror or error}", fix="write somewhere else, or make room there"
+            f"can't write {target}: {error.strerror or error}", fix="choose another folder, or free disk space"
         ) from error
     return [target / path for path in written]
 

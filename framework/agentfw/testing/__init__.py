@@ -1,6 +1,6 @@
 """What authors of plugins test with: a host of their own, and the promises that each kind of component keeps.
 
-The one rule: nothing here needs pytest to run, and nothing raises for a component that fails: a broken promise is a
+Nothing here needs pytest to run, and nothing raises for a component that fails: a broken promise is a
 result that says which one and how. `agentfw plugins check` and a plugin's own tests use the same checks.
 
     # tests/test_contract.py of a plugin: each promise is a test of its own

@@ -1,6 +1,6 @@
 """What a check is, and how one is run so that no component can raise through it or hang it.
 
-The one rule: a check is a plain function whose docstring's first sentence is the promise, in the words of somebody
+A check is a plain function whose docstring's first sentence is the promise, in the words of somebody
 who uses the component. It ends quietly (kept), with `BrokenPromise` (broken, and how) or with `DoesNotApply` (nothing
 to be seen here).
 

@@ -1,6 +1,6 @@
 """The contract of each kind: which checks it has, and running them on a component.
 
-The one rule: whatever a component does, the answer is a list of results. What can't be made at all is one failed
+Whatever a component does, the answer is a list of results. What can't be made at all is one failed
 result.
 
     results = run_contract(host, "environment", "inbox", {"rate": 0.5})

@@ -1,6 +1,6 @@
 """The contract of environments.
 
-The one rule: a world is judged by what its agents and its records show. So each check plays episodes the way a run
+A world is judged by what its agents and its records show. So each check plays episodes the way a run
 does, with agents that act at random, talk nonsense, or do nothing.
 """
 

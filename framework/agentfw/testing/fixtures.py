@@ -1,6 +1,6 @@
 """The pytest side: a host for each test, with nothing of the machine in it.
 
-The one rule: this is the only module of `agentfw.testing` that imports pytest.
+This is the only module of `agentfw.testing` that imports pytest.
 
     # conftest.py
     pytest_plugins = ["agentfw.testing.fixtures"]

@@ -1,6 +1,6 @@
 """A plugin host for tests: it holds what it is given and nothing else.
 
-The one rule: nothing of the machine gets in: no other plugin that happens to be installed, no environment variable,
+Nothing of the machine gets in: no other plugin that happens to be installed, no environment variable,
 no agentfw.toml. A plugin with any problem is an error at once.
 
     host = fresh_host("my_plugin.plugin")

@@ -1,6 +1,6 @@
 """The contract of learners.
 
-The one rule: an update is all or nothing, and lives in its own folder. A batch with nothing to learn from is either
+An update is all or nothing, and lives in its own folder. A batch with nothing to learn from is either
 refused with an error of agentfw's tree, before anything is written, or gives an update like any other.
 """
 

@@ -1,6 +1,6 @@
 """The contract of memories.
 
-The one rule: a memory is judged by what an agent gets to see of it: what it recalls, and what its tools answer. Where
+A memory is judged by what an agent gets to see of it: what it recalls, and what its tools answer. Where
 two histories must have the same effect, both are gone through, each with a memory of its own, and compared.
 
 Each check works in an empty folder, so a memory that keeps its file at a relative path begins empty and leaves

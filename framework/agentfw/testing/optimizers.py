@@ -1,6 +1,6 @@
 """The contract of optimizers.
 
-The one rule: whatever the scores, the advantages are finite and belong to turns that exist; and what an optimizer
+Whatever the scores, the advantages are finite and belong to turns that exist; and what an optimizer
 remembers can be written down and taken back without anybody noticing.
 """
 

@@ -1,6 +1,6 @@
 """Playing an environment for a check: policies that act at random, do nothing, or call nonsense.
 
-The one rule: what is drawn comes from the task's seed and the order of the turns, so that one task is played one way,
+What is drawn comes from the task's seed and the order of the turns, so that one task is played one way,
 however many episodes are played beside it.
 
     episode = await play(Inbox(), Task(0, seed=7), RandomCaller())

@@ -1,6 +1,6 @@
 """The contract of policies.
 
-The one rule: what a policy says of its tokens is what learning is built on, so it must be whole and consistent; a
+What a policy says of its tokens is what learning is built on, so it must be whole and consistent; a
 policy that has no tokens says so by leaving them empty, and is not asked for more.
 """
 

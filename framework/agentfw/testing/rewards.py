@@ -1,6 +1,6 @@
 """The contract of reward models.
 
-The one rule: a score that can't be traced to its episode, or is no number, would poison every mean and every update
+A score that can't be traced to its episode, or is no number, would poison every mean and every update
 after it.
 """
 

@@ -1,6 +1,6 @@
 """Episodes to check with: small, whole, and the same every time.
 
-The one rule: they look like what an engagement leaves behind, with messages, calls, exact tokens and their logprobs,
+They look like what an engagement leaves behind, with messages, calls, exact tokens and their logprobs,
 so that whatever learns from real episodes can learn from these.
 
     >>> group = sample_group(index=0, samples=4)

@@ -1,7 +1,6 @@
 """JSON schemas of actions: whether one can be used, what fits it, and what certainly doesn't.
 
-The one rule: "certainly". Whoever checks arguments may convert "3" to 3, so nothing here is called wrong that a
-lenient reader could understand.
+Whoever checks arguments may convert "3" to 3, so only what no lenient reader could understand is called wrong.
 
     >>> schema = {"type": "object", "properties": {"cups": {"type": "integer"}}, "required": ["cups"]}
     >>> problems(schema), [wrong for wrong, why in unfitting(schema)]

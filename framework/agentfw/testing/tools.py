@@ -1,6 +1,6 @@
 """The contract of toolboxes and their tools.
 
-The one rule: no tool is called with arguments that fit: nobody knows what that would do. So a tool that takes
+No tool is called with arguments that fit: nobody knows what that would do. So a tool that takes
 anything at all is opened and closed, and no more.
 """
 

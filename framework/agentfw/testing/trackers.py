@@ -1,6 +1,6 @@
 """The contract of trackers.
 
-The one rule: a tracker watches. A run has every right to log a figure that is no number, under a name that only it
+A tracker watches. A run has every right to log a figure that is no number, under a name that only it
 understands, to be broken off, and to go on under the same name; none of that may raise.
 """
 

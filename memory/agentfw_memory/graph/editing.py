@@ -67,8 +67,10 @@ class Editor:
             edges += [EdgeRow("APPLIES_TO", own, scenarios[name], 1.0, when) for name in skill.scenarios]
         store.add_skills(change, list(rows.values()))
         store.add_edges(change, edges)
-        store.touch(change, repeated)
-        found = store.skills(repeated) if repeated else {}
+        found: dict[int, Skill] = {}
+        if repeated:
+            store.touch(change, repeated)
+            found = store.skills(repeated)
         owns = [known.get(pair) or numbers[pair] for pair in pairs]
         return [
             found.get(own) or _as_added(skill, own, rows[own].valid_from, change.now)

@@ -60,7 +60,7 @@ def check_names(what: str, names: Iterable[str]) -> tuple[str, ...]:
 
 def check_text(what: str, text: object, maximum: int) -> str:
     if not isinstance(text, str):
-        raise BadInputError(f"the {what} is a {type(text).__name__}, not a string", fix="pass a string")
+        raise BadInputError(f"the {what} is of type {type(text).__name__}, not a string", fix="pass a string")
     if not text.strip():
         raise BadInputError(f"the {what} is empty", fix="pass some text")
     if len(text) > maximum:

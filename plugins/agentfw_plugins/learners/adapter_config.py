@@ -1,7 +1,7 @@
-"""Checks that an adapter is computed as it was trained: its adapter_config.json against the adapter of this training.
+"""Checks that an adapter has the same configuration as this training: its adapter_config.json against the PEFT config.
 
-Names and shapes of the weights don't tell. An adapter of another alpha, or one with rank-stabilised scaling, has the
-same tensors and gives other logprobs.
+Names and shapes of the weights are not enough. An adapter with another alpha, or with rank-stabilised scaling, has the
+same tensors but gives other logprobs.
 
     require_same_config(Path("runs/.../adapter"), model.peft_config["default"])
 """
@@ -18,7 +18,7 @@ from agentfw.errors import SettingsError, UsageError
 __all__ = ["require_same_config"]
 
 _SETTINGS = {"r": "rank", "lora_alpha": "alpha", "target_modules": "modules"}
-"""Settings of the learner that can follow an adapter."""
+"""Settings of the learner that can be adjusted to an adapter."""
 _HARMLESS = {
     "auto_mapping",
     "base_model_name_or_path",
@@ -35,21 +35,21 @@ _HARMLESS = {
     "runtime_config",
     "task_type",
 }
-"""Where an adapter comes from and how it is trained. The base is compared by its fingerprint."""
+"""Fields about the origin and the training of an adapter. The base is compared by its fingerprint."""
 _PLAIN_STARTS = (True, False, "gaussian", "orthogonal", "eva")
-"""Ways to initialise an adapter that leave the base's weights alone. Others, such as pissa, train against a changed
+"""Ways to initialise an adapter that don't change the base's weights. Others, such as pissa, train against a modified
 base."""
 
 
 def require_same_config(folder: Path, config: Any) -> None:
-    """Refuse an adapter whose PEFT configuration differs from this one in anything that changes what it computes."""
+    """Refuse an adapter whose PEFT configuration would give other results than this training's."""
     from peft import LoraConfig
 
     path = folder / "adapter_config.json"
     if not path.is_file():
         raise UsageError(
-            f"there is no adapter_config.json in {folder}, so nothing says how its weights are scaled",
-            fix="name an adapter's folder, as PEFT writes it",
+            f"there is no adapter_config.json in {folder}, so the scaling of its weights is unknown",
+            fix="use an adapter folder in the PEFT format",
         )
     try:
         found = LoraConfig().to_dict() | json.loads(path.read_text("utf-8"))
@@ -64,21 +64,24 @@ def require_same_config(folder: Path, config: Any) -> None:
         wanted = [f"learner.{_SETTINGS[name]}={json.dumps(_plain(found[name]))}" for name in different]
         fix = f"set {' and '.join(wanted)}"
     else:
-        fix = "merge it into its base with PEFT's merge_and_unload, and begin with the merged model"
-    raise SettingsError(f"the adapter {folder} would be computed otherwise than it was trained: {told}", fix=fix)
+        fix = "merge it into its base with PEFT's merge_and_unload, and start from the merged model"
+    raise SettingsError(f"the adapter {folder} would be computed differently than it was trained: {told}", fix=fix)
 
 
 def _same(name: str, found: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
     value = found[name]
     if name == "init_lora_weights":
         return value in _PLAIN_STARTS
-    if name == "target_modules" and isinstance(value, str):
-        return True  # a pattern; which modules it means shows in the names of the weights
+    if name == "target_modules":
+        if isinstance(value, str):
+            return True  # a pattern; which modules it means shows in the names of the weights
+        # PEFT writes whole paths for all-linear. In which layers they are shows in the names of the weights, too.
+        return {each.rpartition(".")[2] for each in value} == {each.rpartition(".")[2] for each in here[name]}
     return bool(_plain(value) == _plain(here.get(name)))
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, without a difference between nothing and an empty collection."""
+    """The value as JSON. An empty collection counts as null."""
     if isinstance(value, set | frozenset | list | tuple):
         value = sorted(value)
     return value or None

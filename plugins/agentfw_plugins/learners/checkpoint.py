@@ -1,12 +1,12 @@
-"""What a learner leaves on disk, and takes back.
+"""Checkpoints of a learner.
 
-The one rule: a checkpoint is whole or not there. It is written beside its place, forced to the disk and renamed; so a
-learner that was killed finds the last whole one, and what was begun after it is simply begun again.
+A checkpoint is complete or doesn't exist. It is written to a temporary folder, flushed to disk and renamed. So after a
+kill, a learner finds the last complete checkpoint and repeats the interrupted update.
 
-    learner.json            which update this is, how many steps were taken, and the optimizer's plain values
-    optimizer.safetensors   the optimizer's tensors
-    adapter/                a PEFT folder (or, where every weight is trained, a model folder), with agentfw.json,
-                            which says of which base it is
+    learner.json            number of the update, number of steps, and the plain values of the optimizer
+    optimizer.safetensors   the tensors of the optimizer
+    adapter/                a PEFT folder (or a model folder if all weights are trained), with agentfw.json, which
+                            identifies the base
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SAMPLE = 1 << 20
 
 
 def fingerprint(folder: Path, seed: int) -> str:
-    """Which base this is: its shape, and the first and last of its weights; where they are drawn, of which seed."""
+    """Fingerprint of the base: its shape, and the start and end of its weights. For random weights, their seed."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
     files = sorted(folder.glob("*.safetensors"))
     for path in files:
@@ -54,22 +54,22 @@ def fingerprint(folder: Path, seed: int) -> str:
 
 
 def require_base(adapter: Path, base: str, model: str) -> None:
-    """Refuse an adapter of another base. One that wasn't made here says nothing, and only its shapes are checked."""
+    """Refuse an adapter of another base. Adapters made elsewhere don't name it, so only their shapes are checked."""
     note = adapter / "agentfw.json"
     if note.is_file() and (found := json.loads(note.read_text("utf-8"))["base"]) != base:
         raise SettingsError(
             f"the adapter {adapter} was trained on another base than {model} ({found[:8]}, not {base[:8]})",
-            fix="set learner.model to the base that it was trained on, or begin without it",
+            fix="set learner.model to the base that it was trained on, or start without the adapter",
         )
 
 
 def require_new(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is there already, and nothing is overwritten", fix="update into a new folder")
+        raise UsageError(f"{folder} already exists and is not overwritten", fix="update into a new folder")
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Make a folder and all that `write` puts into it appear at once."""
+    """Create a folder atomically, with everything that `write` puts into it."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -83,7 +83,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise StorageError(
             f"can't write {folder}: {error.strerror or error}",
-            fix="make room on the disk, and make the folder writable",
+            fix="free disk space, and make the folder writable",
         ) from error
 
 
@@ -100,7 +100,7 @@ def _sync(path: Path) -> None:
 
 
 def save_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> dict[str, Any]:
-    """Write the tensors of an optimizer's state; what is no tensor comes back, as JSON."""
+    """Write the tensors of an optimizer's state. Returns the rest as JSON."""
     from safetensors.torch import save_file
 
     tensors: dict[str, torch.Tensor] = {}
@@ -108,7 +108,7 @@ def save_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> dict[str, 
     for index, parameter in enumerate(_parameters(optimizer)):
         for key, value in optimizer.state[parameter].items():
             if hasattr(value, "detach"):
-                # Parameters may share a tensor (the maps of 8-bit AdamW): a file wants each by itself.
+                # Parameters may share a tensor (the maps of 8-bit AdamW), but a file needs separate copies.
                 tensors[f"{index}.{key}"] = value.detach().cpu().clone().contiguous()
             else:
                 plain[f"{index}.{key}"] = value
@@ -129,10 +129,10 @@ def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path, plain: Mappin
 
 
 def place_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    """Move the tensors of an optimizer's state to where their parameters are."""
+    """Move the tensors of an optimizer's state to the devices of their parameters."""
     for parameter in _parameters(optimizer):
         for key, value in optimizer.state[parameter].items():
-            # AdamW counts its steps on the CPU, wherever the parameter is.
+            # AdamW keeps its step count on the CPU, wherever the parameter is.
             if key != "step" and hasattr(value, "detach"):
                 optimizer.state[parameter][key] = value.to(parameter.device)
 

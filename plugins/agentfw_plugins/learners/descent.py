@@ -18,12 +18,12 @@ import numpy
 import torch
 from numpy.typing import NDArray
 
+from agentfw import Loss
 from agentfw.errors import AgentfwError
-from agentfw.optimizer import Loss
 
 from .lessons import Lesson
 from .losses import Figures, Terms, loss_of, weights
-from .network import Network
+from .network import Network, Which
 from .settings import TrainableSettings
 from .token_tree import Packed, unique_tokens
 
@@ -73,7 +73,7 @@ class Descent:
                 if loss.name == "clipped" and not single:
                     piece.before = self._logprobs(piece)[0]
                 if loss.kl:
-                    piece.base = self._logprobs(piece, base=True)[0]
+                    piece.base = self._logprobs(piece, of=self.settings.reference)[0]
         gradients = [self._step(minibatch, loss) for _ in range(rounds) for minibatch in prepared if minibatch]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
@@ -161,8 +161,8 @@ class Descent:
             return self.learning_rate * (0.55 + 0.45 * math.cos(math.pi * done))
         return self.learning_rate
 
-    def _logprobs(self, piece: Piece, *, base: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.network.logprobs(piece.packed, base=base, temperature=piece.temperature)
+    def _logprobs(self, piece: Piece, *, of: Which = "trained") -> tuple[torch.Tensor, torch.Tensor]:
+        return self.network.logprobs(piece.packed, of=of, temperature=piece.temperature)
 
     def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(values).to(self.network.device)

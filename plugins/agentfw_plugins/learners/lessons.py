@@ -10,17 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agentfw import Seeds
-from agentfw.episode import Episode, Turn
+from agentfw import Batch, Episode, Seeds, Turn
 from agentfw.errors import UsageError
-from agentfw.learner import Batch
 
 from .token_tree import TurnTokens
 
 __all__ = ["Lesson", "Lessons", "read", "split"]
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
-"""The tokens of a turn; None where there are none."""
+"""Returns the tokens of a turn, or None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
-"""Logprobs of given tokens from hidden states, without holding all logits at once.
+"""Computes logprobs of given tokens from hidden states without storing all logits at once.
 
 Logits exist for a few rows at a time, in fp32. What the backward pass needs of them is no larger than the hidden
 states:
 
-- with a frozen head, the gradient of each logprob, d logprob / d hidden = (one-hot - p) W / temperature, computed in
-  the forward pass, so that nothing is computed twice;
-- with a trained head, the logsumexp of each row, from which its logits are computed again.
+- with a frozen head, it uses the gradient of each logprob, d logprob / d hidden = (one-hot - p) W / temperature, which
+  the forward pass computes, so that nothing is computed twice;
+- with a trained head, it uses the logsumexp of each row and recomputes the logits.
 
-The entropy of each row comes along as a figure to watch. Nothing is learned from it.
+The entropy of each row is also returned, as a metric without a gradient.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 __all__ = ["token_logprobs"]
 
 _ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""How many logits may exist at once: 16 MiB where caches are small, 256 MiB where kernels need work."""
+"""Maximum number of logits at once: 16 MiB for small caches, 256 MiB where kernels need large inputs."""
 
 
 def token_logprobs(
@@ -79,8 +79,8 @@ class _TokenLogprobs(torch.autograd.Function):  # type: ignore[misc]
 def _slope(chances: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """d logprob / d logits: one-hot minus probabilities, in fp32. Overwrites `chances`.
 
-    The target's entry is the sum of the other probabilities. As 1 - p it would lose its digits where p is close to 1,
-    and in half precision all of them.
+    The target's entry is computed as the sum of the other probabilities. 1 - p would lose its digits if p is close to
+    1, and all of them in half precision.
     """
     slope = chances.neg_().scatter_(-1, targets[:, None], 0.0)
     return slope.scatter_(-1, targets[:, None], -slope.sum(-1, keepdim=True))

@@ -1,4 +1,4 @@
-"""The one loss of `agentfw.optimizer.Loss`, on tensors: every algorithm is a choice of its values.
+"""The loss of `agentfw.optimizer.Loss`, on tensors. Every algorithm is a choice of its settings.
 
 A term belongs to one sampled token of one turn. Turns that share a token (two samples that begin alike) each have a
 term of their own on it, with their own advantage; in the backward pass the terms add up.
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from agentfw import Loss
 from agentfw.errors import UsageError
-from agentfw.optimizer import Loss
 
 __all__ = ["Figures", "Terms", "check", "loss_of", "weights"]
 
@@ -38,13 +38,13 @@ class Terms:
     """The trainer's own logprobs before this batch's first step, detached."""
     advantages: torch.Tensor
     weights: torch.Tensor
-    """How much each token counts: see `weights`."""
+    """The weight of each token, see `weights`."""
     turns: torch.Tensor
-    """A number for each turn, from 0, without gaps."""
+    """Index of the turn of each token, from 0 without gaps."""
     sampled: torch.Tensor | None = None
     """The sampler's logprobs; NaN where it gave none."""
     base: torch.Tensor | None = None
-    """Logprobs without adapter."""
+    """Logprobs without the adapter."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""What learners of a model in this process have in common: opening, updating, and going on after a break.
+"""The base class of learners with a model in this process: opening, updating and resuming.
 
-The one rule: an update is all or nothing. It either leaves a whole folder, from which this or another process goes on
-to the last bit, or an error and nothing else; then the next update begins from the last whole one.
+An update is all or nothing. It either writes a complete folder, from which this or another process continues with
+identical bits, or raises an error. The next update then starts from the last complete one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentfw import Seeds
-from agentfw.episode import Episode, Turn
+from agentfw import Batch, Episode, Learner, Seeds, Turn, Update
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.learner import Batch, Learner, Update
 
 from . import checkpoint
 from .lessons import read, split
@@ -36,7 +34,7 @@ __all__ = ["ModelLearner"]
 
 
 class ModelLearner(Learner):
-    """A learner that says which tokens of a turn it learns from."""
+    """A learner that selects which tokens of a turn it learns from."""
 
     def __init__(self, settings: TrainableSettings, *, learning_rate: float, rounds: int) -> None:
         self.settings = settings
@@ -49,12 +47,21 @@ class ModelLearner(Learner):
         self._base = ""
 
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
-        """What is learned of a turn; None where there is nothing to learn."""
+        """The tokens to learn from a turn. None if there are none."""
         raise NotImplementedError
 
     def open(self, folder: Path) -> None:
         self._folder = folder
         self._opened()
+
+    def start(self, folder: Path) -> Update | None:
+        if not self.settings.adapter:
+            return None
+        network, version = self._opened().network, f"{self.settings.name}@0"
+        if not folder.exists():
+            with self._memory(network):
+                checkpoint.write_folder(folder, lambda made: self._write_start(network, made / "adapter", version))
+        return Update(version, folder / "adapter", {})
 
     def update(self, batch: Batch) -> Update:
         began = time.perf_counter()
@@ -69,7 +76,7 @@ class ModelLearner(Learner):
                 figures = descent.learn(minibatches, batch.loss, self._rounds)
             checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version))
         except BaseException:
-            self._descent = None  # its weights went half a way that nobody is to go on from
+            self._descent = None  # its weights are partly updated, so they must not be used any more
             raise
         self._checkpoint, self._updates = batch.folder, self._updates + 1
         seconds = time.perf_counter() - began
@@ -86,7 +93,7 @@ class ModelLearner(Learner):
         network = self._opened().network
         (packed,) = network.pack([TurnTokens(prompt_ids, token_ids)])
         with torch.no_grad(), self._memory(network):
-            return network.logprobs(packed, base=base)[0].tolist()  # type: ignore[no-any-return]
+            return network.logprobs(packed, of="start" if base else "trained")[0].tolist()  # type: ignore[no-any-return]
 
     def state(self) -> dict[str, Any]:
         if self._checkpoint is None:
@@ -119,21 +126,23 @@ class ModelLearner(Learner):
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
     def _opened(self) -> Descent:
-        """Everything as the last whole update left it, awake."""
+        """Load the state of the last complete update, and take device memory back."""
         self.wake()
         if self._descent is None:
             network = Network(self.settings, self._seeds())
             self._base = checkpoint.fingerprint(network.folder, self.settings.seed)
             descent = Descent(network, self._optimizer(network), self.settings, self._learning_rate)
             if self.settings.adapter:
-                self._load(network, Path(self.settings.adapter))
+                start = Path(self.settings.adapter)
+                checkpoint.require_base(start, self._base, self.settings.model)
+                network.start_from(start)
             self._updates = 0
             self._go_on(descent)
             self._descent = descent
         return self._descent
 
     def _go_on(self, descent: Descent) -> None:
-        """Take back the checkpoint, if there is one."""
+        """Restore the checkpoint, if there is one."""
         if self._checkpoint is not None:
             noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
             self._load(descent.network, self._checkpoint / "adapter")
@@ -143,6 +152,10 @@ class ModelLearner(Learner):
     def _load(self, network: Network, adapter: Path) -> None:
         checkpoint.require_base(adapter, self._base, self.settings.model)
         network.load(adapter)
+
+    def _write_start(self, network: Network, folder: Path, version: str) -> None:
+        network.save_start(folder)
+        checkpoint.write_json(folder / "agentfw.json", {"version": version, "base": self._base})
 
     def _save(self, descent: Descent, folder: Path, version: str) -> None:
         descent.network.save(folder / "adapter")
@@ -165,7 +178,7 @@ class ModelLearner(Learner):
 
     @contextmanager
     def _memory(self, network: Network) -> Iterator[None]:
-        """Say what helps where memory doesn't do."""
+        """Turn a lack of memory into an error with a fix."""
         try:
             yield
         except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
@@ -178,7 +191,8 @@ class ModelLearner(Learner):
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
                 lower.append("learner.precision=nf4")
             raise AgentfwError(
-                f"the {network.device} has not enough memory for this update: {asked}", fix=f"set {' or '.join(lower)}"
+                f"the {network.device} doesn't have enough memory for this update: {asked}",
+                fix=f"set {' or '.join(lower)}",
             ) from error
 
 

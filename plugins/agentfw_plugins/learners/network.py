@@ -1,7 +1,7 @@
-"""A language model that is trained: packed tokens in, logprobs out; an adapter, or every weight, to be changed.
+"""A language model in training: packed tokens in, logprobs out, with an adapter or all weights trainable.
 
-Attention and output head are agentfw's own, so before anything is learned a few tokens also go through the model's own
-forward pass, and a model that comes out differently is refused by name (start_proof).
+Attention and output head are agentfw's own. Therefore a few tokens also go through the model's own forward pass before
+anything is learned, and a model with different results is refused (start_proof).
 
     network = Network(LoraSettings(model="tiny"), Seeds(7))
     logprobs, entropy = network.logprobs(packed)
@@ -10,7 +10,7 @@ forward pass, and a model that comes out differently is refused by name (start_p
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -30,11 +30,14 @@ from .start_proof import proof_turns, prove
 from .token_tree import FEWEST, Packed, TurnTokens, choose_size, pack, pack_plain
 from .tree_attention import NAME, register
 
-__all__ = ["Network"]
+__all__ = ["Network", "Which"]
+
+Which = Literal["trained", "start", "base"]
+"""The weights as they are trained, those that training starts from, or the base model's alone."""
 
 
 class Network:
-    """The base, what is trained of it, and how tokens go through."""
+    """The base, its trainable weights, and the forward pass."""
 
     def __init__(self, settings: TrainableSettings, seeds: Seeds) -> None:
         self.settings = settings
@@ -45,19 +48,21 @@ class Network:
             register()
             self.attention = NAME
         self.flex = self.device == "cuda"
-        """Whether a tree's attention is one flex attention or, on a CPU, a few rectangles."""
+        """Whether tree attention uses flex attention or, on a CPU, a few rectangles."""
         self.checkpointing = self.device == "cuda" if settings.checkpointing is None else settings.checkpointing
         self._seeds = seeds
         self._reference: Any = None
+        self._start: dict[str, torch.Tensor] | None = None
+        """The adapter that training starts from, where there is one."""
         self._bytes_per_token: float | None = None
         self.piece_size = settings.tokens or FEWEST
-        """How many tokens the newest pieces have at most."""
+        """Maximum number of tokens of the newest pieces."""
         self.base = self._load()
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
         self._refuse_windows()
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
         self._checkpoint()
-        # Checkpointing works in training mode only; nothing else is to be different there, so no dropout anywhere.
+        # Checkpointing only works in training mode. Nothing else may differ there, so dropout is off.
         self._model.train()
         for module in self._model.modules():
             if isinstance(module, torch.nn.Dropout):
@@ -98,18 +103,18 @@ class Network:
             except ValueError as error:
                 raise SettingsError(
                     f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}",
-                    fix=f"name linear layers of it, such as {', '.join(_linear_names(self.base))}",
+                    fix=f"choose linear layers of the model, such as {', '.join(_linear_names(self.base))}",
                 ) from error
         return model
 
     def _refuse_windows(self) -> None:
-        """A tree needs layers that see all that came before: other kinds would come out wrong, without a word."""
+        """Tree packing needs layers with full attention. Other layers would give wrong results without an error."""
         config = self.base.config
         kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
         windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
         if self.settings.packing == "tree" and (kinds or windowed):
             raise SettingsError(
-                f"{self.folder} has layers that don't see all that came before "
+                f"{self.folder} has layers without full attention "
                 f"({', '.join(sorted(kinds)) or 'sliding_window'}), so its turns can't be packed as a tree",
                 fix='set learner.packing="plain"',
             )
@@ -118,7 +123,7 @@ class Network:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
     def move(self, device: str) -> None:
-        """Move every weight to a device, as when it makes room for a policy; the same tensors stay trained."""
+        """Move all weights to a device, to make room for a policy, for example. The same tensors stay trainable."""
         self._model.to(device)
         if self._reference is not None:
             self._reference.to(device)
@@ -128,7 +133,7 @@ class Network:
     # -- tokens through it ---------------------------------------------------------------------------------------------
 
     def pack(self, turns: list[TurnTokens]) -> list[Packed]:
-        """The turns in pieces that are computed at once, as large as they are useful and fit."""
+        """Split the turns into pieces to compute at once, as large as is useful and as memory allows."""
         tree = self.settings.packing == "tree"
         if self.settings.tokens is not None:
             self.piece_size = self.settings.tokens
@@ -138,7 +143,7 @@ class Network:
         return (pack if tree else pack_plain)(turns, self.piece_size)
 
     def room(self) -> int:
-        """How many tokens a training step can compute at once in the memory there is."""
+        """Number of tokens that a training step can compute at once with the available memory."""
         if self._bytes_per_token is None:
             self._bytes_per_token = self._measure()
         weights, trained = (
@@ -147,7 +152,7 @@ class Network:
         return max(1, int(available_bytes(self.device, weights, trained) / self._bytes_per_token))
 
     def _measure(self) -> float:
-        """What a training step keeps of a token."""
+        """Bytes that a training step stores per token."""
         (packed,) = pack_plain(proof_turns(self.vocabulary)[:1], 1)
         if self.checkpointing:
             self.base.gradient_checkpointing_disable()
@@ -159,7 +164,7 @@ class Network:
             self._checkpoint()
         if not self.checkpointing:
             return kept
-        # Of each layer its input is kept, and of one layer at a time everything.
+        # Stored are the input of each layer, and everything of one layer at a time.
         config = self.base.config.get_text_config()
         layers: int = config.num_hidden_layers
         return float(layers * config.hidden_size * self.base.dtype.itemsize + kept / layers)
@@ -169,10 +174,10 @@ class Network:
             self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def logprobs(
-        self, packed: Packed, *, base: bool = False, temperature: float = 1.0
+        self, packed: Packed, *, of: Which = "trained", temperature: float = 1.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each sampled token its logprob, and the entropy there; with `base` of the base alone."""
-        with self._as(base) as model:
+        """Of each sampled token its logprob, and the entropy there: of the weights that are trained, or of others."""
+        with self._as(of) as model:
             backbone = getattr(model, model.base_model_prefix)
             hidden = backbone(
                 input_ids=torch.from_numpy(packed.ids).to(self.device), use_cache=False, **self._places(packed)
@@ -184,7 +189,7 @@ class Network:
         return logprobs[pair], entropy[pair]
 
     def _places(self, packed: Packed) -> dict[str, Any]:
-        """Where the tokens stand and what they see; a row of one turn needs no word of it."""
+        """Positions and attention blocks for the model. A row with one turn doesn't need blocks."""
         if not packed.blocks:
             return {}
         positions = torch.from_numpy(packed.positions).to(self.device)
@@ -195,9 +200,16 @@ class Network:
         return {"position_ids": positions, "agentfw_tree": tree_mask(packed.subtree_ends, self.device)}
 
     @contextmanager
-    def _as(self, base: bool) -> Iterator[Any]:
-        if not base:
+    def _as(self, of: Which) -> Iterator[Any]:
+        if of == "trained":
             yield self.base
+        elif of == "start" and self._start is not None:
+            trained = {name: tensor.clone() for name, tensor in self._tensors().items()}
+            self._put(self._start)
+            try:
+                yield self.base
+            finally:
+                self._put(trained)
         elif self.settings.weights == "lora":
             with self._model.disable_adapter():
                 yield self.base
@@ -210,13 +222,13 @@ class Network:
         head = model.get_output_embeddings()
         if type(head) is not torch.nn.Linear or head.bias is not None:
             raise SettingsError(
-                f"the output head of {self.folder} is no plain linear layer without bias ({type(head).__name__})",
-                fix="take another base, or leave the head out of learner.modules",
+                f"the output head of {self.folder} is not a plain linear layer without bias ({type(head).__name__})",
+                fix="use another base, or remove the head from learner.modules",
             )
         return head.weight
 
     def _prove(self) -> None:
-        """Refuse a model that computes otherwise on its own."""
+        """Reject a model whose own forward pass gives other results."""
         turns = proof_turns(self.vocabulary)
         found: dict[int, list[float]] = {}
         with torch.no_grad():
@@ -228,7 +240,7 @@ class Network:
     # -- to and from disk ----------------------------------------------------------------------------------------------
 
     def _tensors(self) -> dict[str, torch.Tensor]:
-        """What is trained, by the names that it has in files; the tensors are the live ones."""
+        """The trainable weights by their names in files. The tensors are the live ones."""
         if self.settings.weights == "lora":
             from peft import get_peft_model_state_dict
 
@@ -245,13 +257,23 @@ class Network:
     def _file(self) -> Literal["adapter_model.safetensors", "model.safetensors"]:
         return "adapter_model.safetensors" if self.settings.weights == "lora" else "model.safetensors"
 
+    def start_from(self, adapter: Path) -> None:
+        """Load the adapter that training starts from, and keep a copy of it."""
+        self.load(adapter)
+        self._start = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+
+    def save_start(self, folder: Path) -> None:
+        """Write the adapter that training starts from as a PEFT folder."""
+        with self._as("start"):
+            self.save(folder)
+
     def save(self, folder: Path) -> None:
-        """Write a PEFT folder, or a model folder with all that the base's has."""
+        """Write a PEFT folder, or a full model folder with all files of the base's."""
         folder.mkdir()
         if self.settings.weights == "lora":
             config = self._model.peft_config["default"]
             config.inference_mode = True
-            config.target_modules = sorted(config.target_modules)  # PEFT keeps a set, whose order no seed holds
+            config.target_modules = sorted(config.target_modules)  # PEFT keeps a set, whose order isn't reproducible
             config.save_pretrained(folder)
             config.inference_mode = False
         else:
@@ -264,10 +286,10 @@ class Network:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load(self, folder: Path) -> None:
-        """Take back what `save` wrote, or an adapter made elsewhere; all of it or nothing."""
+        """Load what `save` wrote, or an adapter made elsewhere. Raises if anything doesn't match."""
         path = folder / self._file
         if not path.is_file():
-            raise UsageError(f"there is no {self._file} in {folder}", fix="name an adapter's folder, as PEFT writes it")
+            raise UsageError(f"there is no {self._file} in {folder}", fix="use an adapter folder in the PEFT format")
         if self.settings.weights == "lora":
             require_same_config(folder, self._model.peft_config["default"])
         found, live = load_file(path), self._tensors()
@@ -276,11 +298,15 @@ class Network:
         if strange:
             raise SettingsError(
                 f"the weights in {folder} don't fit {self.folder}: {len(strange)} of them are missing, "
-                f"unknown or of another shape, {strange[0]} for one",
-                fix="take the base that they were trained on, with the same rank and modules",
+                f"unknown or of another shape, such as {strange[0]}",
+                fix="use the base that they were trained on, with the same rank and modules",
             )
-        for name, tensor in live.items():
-            tensor.copy_(found[name])
+        self._put(found)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _put(self, values: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in self._tensors().items():
+            tensor.copy_(values[name])
 
 
 def _linear_names(model: torch.nn.Module) -> list[str]:

@@ -43,27 +43,31 @@ class TrainableSettings(Settings):
     )
 
     packing: Literal["tree", "plain"] = Field(
-        "tree", description="tree computes what turns share once; plain is one turn a row."
+        "tree", description="`tree` computes shared prefixes of turns once; `plain` puts each turn in its own row."
     )
     tokens: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of tokens computed at once; less takes less memory. "
-        "Default: chosen from what the batch shares and the memory there is.",
+        description="Maximum number of tokens computed at once. Lower values need less memory. "
+        "Default: chosen from the shared prefixes of the batch and the available memory.",
     )
     offload: bool = Field(
         False,
-        description="Move weights and optimizer state to the machine's memory while the policy works: "
-        "for when both share one GPU.",
+        description="Move weights and optimizer state to main memory while the policy works, if both share one GPU.",
     )
     checkpointing: bool | None = Field(
-        None, description="Compute activations twice instead of keeping them; where not set: on a GPU only."
+        None, description="Recompute activations instead of storing them. Default: on a GPU only."
     )
 
     optimizer: Literal["adamw", "adamw_8bit"] = Field(
         "adamw", description="Optimizer. The 8-bit one has a quarter of the state."
     )
     weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay of AdamW.")
+    reference: Literal["start", "base"] = Field(
+        "start",
+        description="Policy that the KL penalty is measured from: start, the adapter that training starts from, "
+        "or base, the model without any.",
+    )
     gradient_clip: float = Field(1.0, gt=0, description="Maximum norm of a step's gradient.")
     warmup: int = Field(0, ge=0, description="Steps over which the learning rate rises linearly.")
     decay: int = Field(

@@ -11,12 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment
-from agentfw.episode import Episode, Task
-from agentfw.interfaces import Interface
-from agentfw.policy import Policy
-from agentfw.policy_agent import PolicyAgent
+from agentfw import Engagement, Environment, Episode, Interface, Policy, PolicyAgent, Task
 
 from ..policies.qtable import QTablePolicy
 from ..policies.value_table import Choice, Table, learn
@@ -26,13 +21,13 @@ __all__ = ["play", "train"]
 
 _BATCHES = 100
 _FIRST, _LAST = 1.0, 0.05
-"""How often a choice is drawn at random in the first and in the last batch; in a straight line between."""
+"""Probability of a random choice in the first and in the last batch; linear in between."""
 _HELD = 50
-"""So many episodes are held at a time: thousands of them would be more than Python's garbage collector likes."""
+"""Maximum number of episodes in memory; thousands would slow down Python's garbage collector."""
 
 
 def train(make: Callable[[], Environment], choices: Sequence[Choice], *, episodes: int, seed: int = 42) -> Table:
-    """A table for the worlds that `make` gives."""
+    """Train a table for the environment that `make` makes."""
     settings, table = TabularSettings(), Table(choices)
     tasks = make().tasks(episodes, seed, "train")
     size = max(1, -(-len(tasks) // _BATCHES))
@@ -46,10 +41,10 @@ def train(make: Callable[[], Environment], choices: Sequence[Choice], *, episode
 def play(
     make: Callable[[], Environment], policy: Policy, tasks: Sequence[Task], interface: Interface | None = None
 ) -> Iterator[Episode]:
-    """The episodes of some tasks, one after the other; whoever looks at them one by one holds few of them."""
+    """Play tasks one after the other and yield their episodes."""
     for first in range(0, len(tasks), _HELD):
         played: list[Episode] = []
-        # Nothing is returned by it: Python 3.11 makes a text of whatever asyncio.run returns, however large.
+        # It returns nothing, because Python 3.11 formats whatever asyncio.run returns, however large.
         asyncio.run(_play(make, policy, tasks[first : first + _HELD], interface, played))
         yield from played
 
@@ -61,5 +56,5 @@ async def _play(
     interface: Interface | None,
     played: list[Episode],
 ) -> None:
-    # A table and a rule read the last moment only; a longer conversation would be made for nobody.
+    # A table and a rule only read the last moment, so a longer conversation isn't needed.
     played += [await Engagement(make(), PolicyAgent(policy, window=1), interface).run(task) for task in tasks]

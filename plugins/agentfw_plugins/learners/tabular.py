@@ -1,6 +1,6 @@
 """The learner `tabular`: Q-learning from recorded episodes, without torch.
 
-The adapter is the whole table. It learns from what the environment paid and when, so it needs no advantages.
+The adapter is the full table. The learner uses what the environment paid and when, so it needs no advantages.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.learner import Batch, Learner, Update
+from agentfw import Batch, Learner, Settings, Update
 
 from ..policies.value_table import Table, learn
 

@@ -1,8 +1,8 @@
-"""Turns as a tree of tokens: what several turns begin with is computed, and trained, once.
+"""Packs turns into a tree of tokens, so that shared prefixes are computed and trained once.
 
-What a model computes for a token depends only on the tokens before it. So the samples of one prompt share the prompt,
-the turns of one episode share what was said before, and computing each node of the tree once gives the same numbers as
-computing each turn by itself.
+A model's output for a token depends only on the tokens before it. The samples of one task share the prompt, and the
+turns of one episode share the conversation so far. Computing each node of the tree once therefore gives the same
+numbers as computing each turn separately.
 
     >>> turns = [TurnTokens((1, 2, 3), (4, 5)), TurnTokens((1, 2, 3), (4, 6)), TurnTokens((1, 2), (9, 7))]
     >>> (tree,) = pack(turns, tokens=100)
@@ -12,10 +12,10 @@ computing each turn by itself.
     (Block(first_row=0, end_row=4, first_key=0, end_key=4), Block(first_row=4, end_row=5, first_key=4, end_key=5), \
 Block(first_row=4, end_row=5, first_key=0, end_key=2))
 
-Sequences in the order of their tokens are the tree in depth-first order: what one has in common with any before it, it
-has in common with the one just before it. A *run* is a stretch of nodes each of which follows the one before. A run
-attends to itself causally; all that hangs on one node of a run is a stretch of rows, and attends to the run's beginning
-in full. These blocks are all there is to the attention of a tree: no mask is ever made.
+Sequences sorted by their tokens are in the depth-first order of the tree: the longest prefix that a sequence shares
+with any earlier one is shared with its predecessor. A *run* is a stretch of nodes in which each follows the one before.
+A run attends to itself causally. All nodes below one node of a run are a stretch of rows, which attends to the start of
+the run in full. These blocks are the complete attention of a tree, and no mask is built.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from numpy.typing import NDArray
 __all__ = ["FEWEST", "Block", "Packed", "TurnTokens", "choose_size", "pack", "pack_plain", "unique_tokens"]
 
 FEWEST = 4096
-"""Tokens of a tree that are computed at once even where nothing is shared: less would leave a GPU idle."""
+"""Minimum number of tokens per tree, even if nothing is shared. Fewer would underuse a GPU."""
 _CLOSE = 1.05
-"""A size is large enough if it computes at most this many times the unique tokens."""
+"""A tree size is large enough if it computes at most this many times the unique tokens."""
 
 Integers = NDArray[numpy.int64]
 
 
 class TurnTokens(NamedTuple):
-    """What a turn was shown and what it sampled; neither is empty."""
+    """The prompt and the sampled tokens of a turn. Neither is empty."""
 
     prompt: Sequence[int]
     sampled: Sequence[int]
 
 
 class Block(NamedTuple):
-    """A stretch of rows that attends to a stretch of keys: causally where both are the same, else in full."""
+    """A stretch of rows that attends to a stretch of keys: causally if both are the same, else in full."""
 
     first_row: int
     end_row: int
@@ -60,30 +60,30 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What is computed in one go, and from where the logprob of each sampled token is read."""
+    """A batch to compute at once, and the positions to read the logprob of each sampled token from."""
 
     ids: Integers
-    """[rows, length]. A tree is one row; else each row is one turn, filled up at its end."""
+    """[rows, length]. A tree is one row. Otherwise each row is one turn, padded at its end."""
     positions: Integers
-    """[rows, length]: how deep each node is."""
+    """[rows, length]: the depth of each node."""
     blocks: tuple[Block, ...]
-    """The tree's attention; none where each row is one turn, which is what every model expects."""
+    """The tree's attention. Empty if each row is one turn, which every model supports."""
     subtree_ends: Integers
-    """[length] of a tree: the nodes that see node n are those from n to before this."""
+    """[length] of a tree: node n is visible to the nodes from n to before this one."""
     nodes: Integers
-    """[pairs]: which node, counted through all rows, a token is predicted from."""
+    """[pairs]: the node that a token is predicted from, counted through all rows."""
     targets: Integers
     """[pairs]: that token."""
     pair: Integers
-    """[sampled tokens]: the pair of each; turns that sampled the same after the same share it."""
+    """[sampled tokens]: the pair of each. Turns that sampled the same token after the same prefix share a pair."""
     turn: Integers
-    """[sampled tokens]: which of the turns that were given it is of. A turn's tokens stand together, in order."""
+    """[sampled tokens]: the index of its turn. The tokens of a turn are contiguous and in order."""
     computed: int
-    """How many nodes there are, besides what rows are filled up with."""
+    """Number of nodes, without padding."""
 
 
 def pack(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
-    """Trees of at most `tokens` nodes, cut so that the least is computed twice; a longer turn is a tree of its own."""
+    """Trees of at most `tokens` nodes, cut to minimise repeated computation. A longer turn is a tree of its own."""
     rows, order, lengths, common = _ordered(turns)
     return [
         _tree(order[start:end], [0, *common[start + 1 : end].tolist()], rows, turns)
@@ -92,7 +92,7 @@ def pack(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
 
 
 def choose_size(turns: Sequence[TurnTokens], most: int) -> int:
-    """The least of 4,096, 8,192, ... tokens a tree at which hardly anything is computed twice; at most `most`."""
+    """The smallest of 4,096, 8,192, ... tokens per tree with hardly any repeated computation, at most `most`."""
     _, _, lengths, common = _ordered(turns)
     unique = int((lengths - common).sum())
     size = FEWEST
@@ -102,13 +102,13 @@ def choose_size(turns: Sequence[TurnTokens], most: int) -> int:
 
 
 def unique_tokens(turns: Sequence[TurnTokens]) -> int:
-    """How many tokens there are to compute where everything that turns share is computed once."""
+    """Number of tokens to compute if every shared prefix is computed once."""
     _, _, lengths, common = _ordered(turns)
     return int((lengths - common).sum())
 
 
 def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
-    """One turn a row, turns of like length together, at most `tokens` with what rows are filled up with."""
+    """One turn per row, sorted by length, with at most `tokens` including padding."""
     rows = [_inputs(turn) for turn in turns]
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     packed: list[Packed] = []
@@ -120,9 +120,9 @@ def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
 
 
 def _ordered(turns: Sequence[TurnTokens]) -> tuple[list[Integers], list[int], Integers, Integers]:
-    """The inputs, their depth-first order, and in that order their lengths and what each shares with the last one."""
+    """The inputs, their depth-first order, and in that order their lengths and shared prefix with the one before."""
     rows = [_inputs(turn) for turn in turns]
-    # As big-endian bytes they compare like the tokens themselves, only faster.
+    # As big-endian bytes they sort like the tokens themselves, only faster.
     order = sorted(range(len(rows)), key=lambda index: rows[index].astype(">u4").tobytes())
     lengths = numpy.array([len(rows[index]) for index in order], dtype=numpy.int64)
     common = [_common(rows[before], rows[after]) for before, after in pairwise(order)]
@@ -130,19 +130,19 @@ def _ordered(turns: Sequence[TurnTokens]) -> tuple[list[Integers], list[int], In
 
 
 def _inputs(turn: TurnTokens) -> Integers:
-    """The tokens that another is predicted from: all but the last."""
+    """The tokens that another token is predicted from: all but the last."""
     return numpy.array((*turn.prompt, *turn.sampled)[:-1], dtype=numpy.int64)
 
 
 def _common(first: Integers, second: Integers) -> int:
-    """How many tokens both begin with."""
+    """Number of tokens that both share at the start."""
     limit = min(len(first), len(second))
     different = first[:limit] != second[:limit]
     return int(different.argmax()) if different.any() else limit
 
 
 def _cuts(lengths: Integers, common: Integers, tokens: int) -> list[tuple[int, int]]:
-    """Where to cut the ordered turns: a cut costs what the turn after it shares with the one before."""
+    """Where to cut the ordered turns. A cut costs the prefix that the next turn shares with the one before."""
     new = numpy.concatenate([[0], numpy.cumsum(lengths - common)])
     cost = numpy.zeros(len(new), dtype=numpy.int64)
     origin = numpy.zeros(len(new), dtype=numpy.int64)
@@ -150,7 +150,7 @@ def _cuts(lengths: Integers, common: Integers, tokens: int) -> list[tuple[int, i
         first = min(int(numpy.searchsorted(new, new[end] - tokens)), end - 1)
         size = new[end] - new[first:end] + common[first:end]
         fits = size <= tokens
-        fits[-1] = True  # a turn by itself can't be cut
+        fits[-1] = True  # a single turn can't be cut
         total = numpy.where(fits, cost[first:end] + size, numpy.iinfo(numpy.int64).max)
         cost[end], origin[end] = total.min(), first + total.argmin()
     pieces: list[tuple[int, int]] = []
@@ -162,7 +162,7 @@ def _cuts(lengths: Integers, common: Integers, tokens: int) -> list[tuple[int, i
 
 
 def _computed(lengths: Integers, common: Integers, tokens: int) -> int:
-    """How many nodes all trees of at most `tokens` have together."""
+    """Total number of nodes of all trees with at most `tokens`."""
     nodes = numpy.cumsum(lengths - common)
     pieces = _cuts(lengths, common, tokens)
     return int(nodes[-1]) + sum(int(common[start]) for start, _ in pieces)
@@ -171,12 +171,12 @@ def _computed(lengths: Integers, common: Integers, tokens: int) -> int:
 def _tree(
     members: Sequence[int], common: Sequence[int], rows: Sequence[Integers], turns: Sequence[TurnTokens]
 ) -> Packed:
-    """The tree of some turns, which are in order; `common` is what each shares with the one before it."""
+    """The tree of some turns in order. `common` is the length of the prefix that each shares with the one before."""
     total = sum(len(rows[member]) - shared for member, shared in zip(members, common, strict=True))
     ids, positions, run_of = (numpy.zeros(total, dtype=numpy.int64) for _ in range(3))
     ends = numpy.full(total, total, dtype=numpy.int64)
     runs: list[tuple[int, int]] = []
-    hanging: dict[int, tuple[int, int]] = {}  # by node: the first rows of the first and of the last run that hang on it
+    hanging: dict[int, tuple[int, int]] = {}  # by node: first rows of the first and last run below it
     path = numpy.zeros(0, dtype=numpy.int64)
     read: list[Integers] = []
     size = 0
@@ -200,13 +200,13 @@ def _tree(
         read.append(path[len(turns[member].prompt) - 1 : len(row)])
     blocks = [Block(start, end, start, end) for start, end in runs]
     for node, (first, last) in hanging.items():
-        # What hangs on one node lies side by side.
+        # Everything below one node is contiguous.
         blocks.append(Block(first, int(ends[last]), runs[run_of[node]][0], node + 1))
     return _packed(members, turns, ids[None], positions[None], read, total, tuple(blocks), ends)
 
 
 def _rows(members: Sequence[int], rows: Sequence[Integers], turns: Sequence[TurnTokens]) -> Packed:
-    """Some turns, one a row. What a row is filled up with comes after all that is read, so nothing read sees it."""
+    """Some turns, one per row. Padding comes after all tokens that are read, so it doesn't affect them."""
     longest = max(len(rows[member]) for member in members)
     ids = numpy.zeros((len(members), longest), dtype=numpy.int64)
     read: list[Integers] = []
@@ -228,7 +228,7 @@ def _packed(
     blocks: tuple[Block, ...] = (),
     subtree_ends: Integers | None = None,
 ) -> Packed:
-    """With each token that is read from a node more than once read once."""
+    """Remove duplicates: a token that is read from a node more than once is read once."""
     nodes = numpy.concatenate(read)
     targets = numpy.concatenate([numpy.asarray(turns[member].sampled, dtype=numpy.int64) for member in members])
     turn = numpy.repeat(numpy.array(members), [len(turns[member].sampled) for member in members])

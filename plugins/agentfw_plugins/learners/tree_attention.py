@@ -1,9 +1,9 @@
-"""The attention of a token tree, as transformers calls it, and how it is computed on a CPU.
+"""The attention of a token tree for transformers, with a CPU implementation.
 
-A tree's attention is a list of rectangles (token_tree), each of which is plain attention, causal or full. A row that is
-in several rectangles weighs them by their logsumexps, and each rectangle's backward pass needs only the whole row's
-output and logsumexp. So no length x length mask exists: memory grows with the tokens, and time with the pairs that see
-each other. On a GPU many small rectangles would be many small kernels; there it is flex attention (tree_flex).
+A tree's attention is a list of rectangles (token_tree), each of which is plain attention, causal or full. A row in
+several rectangles combines them by their logsumexps, and the backward pass of each rectangle needs only the full row's
+output and logsumexp. No length x length mask exists: memory grows with the tokens, and time with the visible pairs. On
+a GPU, many small rectangles would be many small kernels, so flex attention is used there (tree_flex).
 
     model.set_attn_implementation(NAME)
     model(ids, position_ids=positions, agentfw_tree=packed.blocks)
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "attend", "register"]
 
 NAME = "agentfw_tree"
-"""How transformers calls this attention."""
+"""Name of this attention in transformers."""
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -56,7 +56,7 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]
             if first == first_key:  # each row's own run comes first
                 output[:, :, first:end], sums[:, :, first:end] = part, part_sums
             else:
-                # The share of the two sums: a / (a + b) is the sigmoid of log a - log b.
+                # The share of the two sums is a / (a + b) = sigmoid(log a - log b).
                 share = torch.sigmoid(part_sums - sums[:, :, first:end])
                 output[:, :, first:end].lerp_(part, share[..., None].to(part.dtype))
                 sums[:, :, first:end] = torch.logaddexp(sums[:, :, first:end], part_sums)
@@ -99,7 +99,7 @@ def attend(
 
 
 def register() -> None:
-    """Let transformers know of this attention; doing it again does nothing."""
+    """Register this attention with transformers. Repeated calls have no effect."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, _attention)
@@ -115,10 +115,10 @@ def _attention(
     agentfw_tree: tuple[Block, ...] | BlockMask | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """As transformers calls it. What a model asks for beside plain attention is refused, not left out."""
+    """The attention function that transformers calls. Raises if a model needs more than plain attention."""
     asked = [name for name in ("softcap", "s_aux", "sliding_window", "position_bias") if others.get(name) is not None]
     if asked or agentfw_tree is None:
-        why = f"asks for {', '.join(asked)}" if asked else "doesn't hand the tree on to its attention"
+        why = f"asks for {', '.join(asked)}" if asked else "doesn't pass the tree to its attention"
         raise UsageError(
             f"{type(module).__name__} {why}: its turns can't be packed as a tree", fix='set learner.packing="plain"'
         )
@@ -126,7 +126,7 @@ def _attention(
     if isinstance(agentfw_tree, tuple):
         output = attend(query, key, value, agentfw_tree, scale)
     else:
-        from .tree_flex import flex_attend  # slow to import, and of no use on a CPU
+        from .tree_flex import flex_attend  # slow to import, and not needed on a CPU
 
         output = flex_attend(query, key, value, agentfw_tree, scale)
     return output.transpose(1, 2).contiguous(), None

@@ -1,6 +1,6 @@
 """Turns errors of the skill graph into errors of agentfw.
 
-The message is the library's, the exit code is agentfw's: 2 for bad input, 3 for a missing extra, 1 for the rest.
+The message comes from the library. The exit code is agentfw's: 2 for bad input, 3 for a missing extra, 1 for the rest.
 
     >>> with translated_errors():
     ...     raise BadInputError("the query is empty", fix="say something")
@@ -28,7 +28,7 @@ __all__ = ["translated_errors"]
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Raise the library's errors as agentfw's."""
+    """Raise the library's errors as errors of agentfw."""
     try:
         yield
     except SkillGraphError as error:

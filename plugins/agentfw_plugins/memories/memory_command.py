@@ -1,7 +1,7 @@
 """`agentfw memory`: read, edit, move and clean up a skill graph, without a run.
 
-A command that only reads never creates a store or a tenant: a path or a name that doesn't exist is an error, most
-likely a typing mistake. `add`, `learn`, `import` and `serve` create what is missing.
+Commands that only read never create a store or a tenant. A path or name that doesn't exist is an error, because it is
+probably a typo. `add`, `learn`, `import` and `serve` create what is missing.
 
     agentfw memory add --owner ana --tool calendar "Offer the earliest slot first"
     agentfw memory recall --user ana "which slot do I offer?"
@@ -226,7 +226,7 @@ def export_(path: Path, store: str, tenant: str, out: Out) -> None:
 @_on_a_store
 def import_(path: Path, store: str, tenant: str, out: Out) -> None:
     """Import an export into an empty tenant."""
-    # The tenant must use the export's embedder, and a new tenant records its embedder at once.
+    # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
     with _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
         rows = graph.import_jsonl(path)
     if out.json:
@@ -347,7 +347,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _embedder_of(path: Path) -> str:
-    """The embedder that an export names in its second line. A file that isn't an export is refused when it is read."""
+    """The embedder named in the second line of an export. A file that isn't an export is refused when it is read."""
     with path.open(encoding="utf-8", errors="replace") as file:
         file.readline()
         try:
@@ -364,7 +364,7 @@ def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
             record = json.loads(line)
             reward = record.pop("reward")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            wrong = "has no reward" if isinstance(error, KeyError) else f"is no trajectory ({error})"
+            wrong = "has no reward" if isinstance(error, KeyError) else f"is not a trajectory ({error})"
             raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error
         yield record, reward
 

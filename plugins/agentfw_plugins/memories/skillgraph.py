@@ -6,8 +6,8 @@ changes nothing, also when several runs share one store.
     agentfw run inbox --memory skillgraph
     agentfw run calendar --memory skillgraph --set memory.skillgraph.path=team.db --set memory.skillgraph.ablation=B1
 
-A skill stands in the prompt with its id, its tools and its scenarios. Which skills an episode used is read from its
-own messages, where they stand as they were recalled; so a run that was killed and goes on learns the same.
+A skill appears in the prompt with its id, tools and scenarios. The skills that an episode used are read from its
+messages, as they were recalled, so a resumed run learns the same.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Episode
-from agentfw.memory import Memory, Query, Recollection
+from agentfw import Episode, Memory, Query, Recollection, Settings
 from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError
 
 from .graph_errors import translated_errors

@@ -5,8 +5,8 @@ and lasts over its rounds. The run folder shows what changed in which round.
 
     agentfw run calendar --memory strategyhub
 
-The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the whole new list. An update
-that is over-long, repeats itself or doesn't fit is refused in words, and the hub stays as it was.
+The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the complete new list. An
+update that is too long, has duplicates or is invalid is refused with a reason, and the hub stays unchanged.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Task
+from agentfw import FunctionTool, Memory, Query, Recollection, Settings, Task, Tool
 from agentfw.errors import InterventionRefused
-from agentfw.memory import Memory, Query, Recollection
-from agentfw.tool import FunctionTool, Tool
 from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
 
 __all__ = ["StrategyHubMemory", "StrategyHubSettings"]

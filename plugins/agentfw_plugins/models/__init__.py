@@ -1,13 +1,13 @@
-"""Language models in folders: where they are, how they are talked to, and how their weights are loaded.
+"""Language models in folders: finding them, building their prompts, and loading their weights.
 
-The one rule: a model is a folder in the form of Hugging Face (config.json, tokenizer.json, a chat template, weights as
-safetensors) on this machine. Nothing here downloads anything.
+A model is a local folder in the Hugging Face format (config.json, tokenizer.json, a chat template, weights as
+safetensors). Nothing here downloads anything.
 
     folder = locate("tiny")
     chat = Chat(folder)
     model = load_base(folder, "fp32", "cpu")
 
-Policies and learners share this room, so that both make the same tokens and load the same weights.
+Policies and learners both use this package, so that they produce the same tokens and load the same weights.
 """
 
 from __future__ import annotations

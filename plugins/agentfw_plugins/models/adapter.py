@@ -1,6 +1,6 @@
-"""Whether an adapter belongs to a model, told from the files alone.
+"""Checks from the files alone whether an adapter belongs to a model.
 
-The one rule: it is asked before anything is loaded. Some engines take an adapter of another model without a word.
+The check runs before anything is loaded, because some engines accept an adapter of another model without an error.
 
     check_adapter(Path("runs/.../adapter"), locate("path/to/model"))
 """
@@ -16,11 +16,11 @@ from agentfw.errors import SettingsError
 __all__ = ["check_adapter"]
 
 _TENSOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
-_LONGEST = 100_000_000  # bytes of a header; more is no header
+_LONGEST = 100_000_000  # bytes; a longer header is invalid
 
 
 def check_adapter(adapter: Path, model: Path) -> None:
-    """A SettingsError where a LoRA adapter changes modules that the model doesn't have, or of another size."""
+    """Raise a SettingsError if a LoRA adapter changes modules that the model lacks, or that have another size."""
     shapes: dict[str, list[int]] = {}
     for path in sorted(model.glob("*.safetensors")):
         shapes |= _shapes(path)
@@ -28,7 +28,7 @@ def check_adapter(adapter: Path, model: Path) -> None:
         found = _TENSOR.fullmatch(name)
         if found is None or (found["module"] == "lm_head" and "lm_head.weight" not in shapes):
             continue  # a tied head has no weights of its own
-        side = 1 if found["side"] == "A" else 0  # A takes what the module takes, B gives what it gives
+        side = 1 if found["side"] == "A" else 0  # A has the module's input size, B its output size
         weight = shapes.get(f"{found['module']}.weight")
         if weight is None or weight[side] != shape[side]:
             has = f"is {weight}" if weight is not None else "isn't there"
@@ -50,5 +50,5 @@ def _shapes(path: Path) -> dict[str, list[int]]:
         return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SettingsError(
-            f"{path} can't be read as safetensors: {error}", fix="was it written to its end?"
+            f"{path} can't be read as safetensors: {error}", fix="the file may be incomplete; copy or save it again"
         ) from error

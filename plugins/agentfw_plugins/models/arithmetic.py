@@ -1,13 +1,13 @@
-"""Makes a processor compute a token the same way whatever else is computed beside it, with and without gradients.
+"""Makes a processor compute a token the same way regardless of the batch, with and without gradients.
 
-Libraries choose among kernels that round differently. Two of their choices would break what agentfw promises:
+Some libraries choose between kernels that round differently. Two of these choices would break guarantees of agentfw:
 
-- MKL chooses by the shape of a matrix product, so that an answer would depend on how many others share its batch.
-  Its strict mode keeps one order of adding for every shape.
-- bitsandbytes has a bf16 kernel for four-bit weights, which it takes on processors with AVX-512 BF16 where no gradient
-  is asked for. The policy would then answer with other numbers than the learner trains.
+- MKL chooses a kernel by the shape of a matrix product, so an answer would depend on the batch size. Its strict mode
+  uses the same order of addition for every shape.
+- bitsandbytes has a bf16 kernel for 4-bit weights, which it uses on processors with AVX-512 BF16 if no gradient is
+  needed. The policy would then compute other values than the learner.
 
-On processors without MKL (ARM, for example) or without AVX-512 BF16 these functions change nothing.
+On processors without MKL (ARM, for example) or without AVX-512 BF16, these functions change nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["fix_order_of_adding", "quiet_bitsandbytes", "use_one_four_bit_kernel
 
 
 def fix_order_of_adding() -> None:
-    """Ask MKL for one order of adding.
+    """Set MKL to a fixed order of addition.
 
-    MKL reads this at its first use, so a process that has used it before keeps its own order.
+    MKL reads the setting at its first use, so it has no effect in a process that has already used MKL.
 
     `MKL_CBWR` in the environment takes precedence.
     """
@@ -33,12 +33,12 @@ def fix_order_of_adding() -> None:
 
 
 def quiet_bitsandbytes() -> None:
-    """Hide a warning at the import of bitsandbytes: it is about the kernel that isn't used here."""
+    """Hide a warning of bitsandbytes at import. It is about the kernel that isn't used here."""
     logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 
 def use_one_four_bit_kernel(model: nn.Module) -> None:
-    """Let four-bit layers compute without gradients as they do with them: unpack the weights, then multiply."""
+    """Make 4-bit layers compute the same way with and without gradients: unpack the weights, then multiply."""
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False

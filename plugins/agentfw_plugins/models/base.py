@@ -1,12 +1,12 @@
 """Loads the weights of a model folder.
 
-Policies and learners load a base through this one function, so that both compute with the same weights in the same
-precision, and a difference between them means something.
+Policies and learners load the base with this function, so that both use the same weights in the same precision, and
+their logprobs can be compared.
 
     model = load_base(folder, "nf4", "cuda")
 
-`auto` is fp32 on a CPU and bf16 on a GPU. `nf4` keeps four bits a weight (bitsandbytes) and computes in the precision
-that `auto` would take; it works on both.
+`auto` is fp32 on a CPU and bf16 on a GPU. `nf4` uses 4-bit weights (bitsandbytes) and computes in the precision of
+`auto`. It works on both.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ Precision = Literal["auto", "fp32", "bf16", "nf4"]
 
 
 def choose_device(device: Device) -> str:
-    """`auto` is the GPU where there is one."""
+    """Resolve `auto`: a GPU if there is one."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device is cuda, and torch finds no GPU here", fix="set device to auto or cpu")
+        raise SettingsError("device is cuda, but torch finds no GPU", fix="set device to auto or cpu")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether it knows anything: a folder with config.json alone says only how large a model is."""
+    """Whether the folder has weights. A folder with only config.json just defines the model's size."""
     return any(folder.glob("*.safetensors"))
 
 
 def load_base(
     folder: Path, precision: Precision, device: str, *, attention: str = "sdpa", seed: int | None = None
 ) -> PreTrainedModel:
-    """The model of a folder, ready to be asked. `attention` is transformers' name of how attention is computed.
+    """Load the model of a folder. `attention` is the name of an attention implementation in transformers.
 
-    A folder without weights is an error, or, with a `seed`, a model whose weights are drawn from it.
+    A folder without weights is an error. With a `seed`, its weights are initialised randomly.
     """
     fix_order_of_adding()
     quiet_bitsandbytes()
@@ -58,15 +58,15 @@ def load_base(
     except ImportError as error:
         raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
 
-    transformers.utils.logging.disable_progress_bar()  # whoever runs this has a picture of its own
-    # PEFT asks transformers by an old name, about which nobody who trains can do anything.
+    transformers.utils.logging.disable_progress_bar()  # agentfw has its own progress display
+    # PEFT uses a deprecated name of transformers; users can't do anything about that warning.
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
     computing = torch.float32 if precision == "fp32" or (precision != "bf16" and device == "cpu") else torch.bfloat16
     if not has_weights(folder):
         if seed is None:
             raise SettingsError(
                 f"the model folder {folder} has no weights (no .safetensors file)",
-                fix="train one into it first, or name a folder that has them",
+                fix="train it first, or use a folder with weights",
             )
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.random.fork_rng(devices=[]):

@@ -1,13 +1,13 @@
-"""How a model is talked to: its tokenizer and its chat template.
+"""The tokenizer and the chat template of a model.
 
-The one rule: what was sampled stays as it was sampled. The prompt of a later turn begins with the very tokens of the
-turn before, prompt and answer, wherever the template leaves earlier turns as they were; only what is new is tokenised.
+Sampled tokens are kept as they are. The prompt of a later turn starts with exactly the tokens of the turn before,
+prompt and answer, as long as the template leaves earlier turns unchanged. Only new text is tokenised.
 
     chat = Chat(folder)
     prompt = chat.prompt(messages, actions)
-    chat.text(sampled), chat.pieces(sampled)      # what the tokens say, together and one by one
+    chat.text(sampled), chat.pieces(sampled)      # the text of the tokens, together and one by one
 
-Control tokens that stand in a message's text (a user who writes `<|im_end|>`) are text and nothing more.
+Control tokens in a message's text (a user who writes `<|im_end|>`) are treated as plain text.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw.environment import Action
-from agentfw.episode import Call, Message
+from agentfw import Action, Call, Generation, Message
 from agentfw.errors import MissingExtraError, SettingsError
-from agentfw.policy import Generation
 
 from .conversation import conversation, function
 from .pieces import pieces
@@ -29,7 +27,7 @@ from .short_memory import remembered, short_memory_of
 
 __all__ = ["Chat"]
 
-_MARK = "\ue000"  # of private use: stands inside a control token that is meant as text
+_MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
 
 
 class Chat:
@@ -48,8 +46,8 @@ class Chat:
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         if not self._tokenizer.chat_template:
             raise SettingsError(
-                f"the model folder {folder} has no chat template, so nobody can talk to it",
-                fix="add chat_template.jinja (that of a model of the same family), or take the instruct model",
+                f"the model folder {folder} has no chat template",
+                fix="add chat_template.jinja (from a model of the same family), or use the instruct model",
             )
         self._control = sorted(
             {str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special}, key=len
@@ -60,16 +58,16 @@ class Chat:
         ends = {self._tokenizer.eos_token_id, *_configured_ends(folder)} - {None}
         self._end = self._template_end(min(ends, default=None))
         self.end_ids: frozenset[int] = frozenset({self._end, *ends})
-        """Any of these ends an answer."""
+        """Ids of the tokens that end an answer."""
 
     # -- to the model --------------------------------------------------------------------------------------------------
 
     def prompt(
         self, messages: Sequence[Message], actions: Sequence[Action] = (), before: Generation | None = None
     ) -> tuple[int, ...]:
-        """What the model reads before it answers.
+        """The prompt for an answer.
 
-        `before` is how the last answer among the messages was generated, out of all the messages before it.
+        `before` is the generation of the last answer among the messages, if it answered all messages before it.
         """
         if self._memory:
             return self._tokens(self._rendered(remembered(messages, self._memory), ()))
@@ -79,12 +77,12 @@ class Chat:
             said = self._rendered(messages[:answered], actions) + self._marked(before.text)
             if text.startswith(said):
                 ended = bool(before.token_ids) and before.token_ids[-1] in self.end_ids
-                kept = before.token_ids[:-1] if ended else before.token_ids  # the template says the end itself
+                kept = before.token_ids[:-1] if ended else before.token_ids  # the template adds the end token itself
                 return (*before.prompt_ids, *kept, *self._tokens(text[len(said) :]))
         return self._tokens(text)
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """What the model would have sampled to say this: for demonstrations, which have no tokens of their own."""
+        """The tokens that the model would have sampled for this text, for demonstrations without tokens."""
         return (*self._tokens(self._marked(text)), self._end)
 
     # -- from the model ------------------------------------------------------------------------------------------------
@@ -93,7 +91,7 @@ class Chat:
         return "".join(self.pieces(ids))
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The text of each token. A character that is spread over several comes with the one that completes it."""
+        """The text of each token. A character that is split over several belongs to the one that completes it."""
         return pieces(ids, self._decoded, self.end_ids)
 
     def _decoded(self, ids: Sequence[int]) -> str:
@@ -110,14 +108,14 @@ class Chat:
             return self._filled(self._marked(told), self._marked(tools), answering)
         except self._template_errors as error:
             raise SettingsError(
-                f"the chat template of {self.folder} can't be filled in: {error}", fix="fix chat_template.jinja there"
+                f"the chat template of {self.folder} can't be rendered: {error}", fix="fix chat_template.jinja there"
             ) from error
 
     def _filled(self, told: list[dict[str, Any]], tools: list[dict[str, Any]], answering: bool) -> str:
         for message in told:
             message["content"] = message["content"] or ""
             for call in message.get("tool_calls", ()):
-                # Servers take arguments as a string of JSON, templates as the values.
+                # Servers expect arguments as a JSON string, templates as values.
                 call["function"]["arguments"] = json.loads(call["function"]["arguments"])
         return str(
             self._tokenizer.apply_chat_template(
@@ -126,7 +124,7 @@ class Chat:
         )
 
     def _says(self, words: Sequence[str], messages: Sequence[Message], actions: Sequence[Action] = ()) -> bool:
-        """Whether the template takes these messages and actions, and all that they say is in what comes out."""
+        """Whether the template accepts these messages and actions, and includes all of their text."""
         told = conversation(messages, actions, native=True)
         try:
             text = self._filled(told, [function(action) for action in actions], True)
@@ -146,7 +144,7 @@ class Chat:
         return self._says([action.name, call.name, "agentfw_key", "agentfw_answer"], messages, [action])
 
     def _template_end(self, otherwise: int | None) -> int:
-        """The control token that the template puts behind an answer."""
+        """The control token that the template puts after an answer."""
         word = "agentfw_answer"
         text = self._rendered([Message("user", "?"), Message("assistant", word)], (), answering=False)
         found = self._control_pattern.search(text, text.rfind(word) + len(word))
@@ -161,7 +159,7 @@ class Chat:
     # -- tokens --------------------------------------------------------------------------------------------------------
 
     def _marked(self, value: Any) -> Any:
-        """The value with a mark in each control token that stands in its texts."""
+        """The value with a mark in each control token in its texts."""
         if isinstance(value, str):
             return self._control_pattern.sub(lambda found: _broken(found.group()), value)
         if isinstance(value, Mapping):
@@ -182,7 +180,7 @@ class Chat:
         return (*ids, *self._plain(text[start:]))
 
     def _plain(self, text: str) -> list[int]:
-        """The tokens of a text in which nothing is a control token."""
+        """The tokens of a text without control tokens."""
         for token in self._control:
             text = text.replace(_broken(token), token)
         backend = self._tokenizer.backend_tokenizer
@@ -194,7 +192,7 @@ class Chat:
 
 
 def _without_system(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The system message as the beginning of the user's."""
+    """Move the system message to the start of the first user message."""
     goal, *rest = told
     if rest and rest[0]["role"] == "user":
         return [{"role": "user", "content": f"{goal['content']}\n\n{rest[0]['content']}"}, *rest[1:]]
@@ -206,7 +204,7 @@ def _broken(token: str) -> str:
 
 
 def _configured_ends(folder: Path) -> set[int]:
-    """The tokens that end a generation, as the model's own files say."""
+    """The tokens that end a generation, according to the model's files."""
     for name in ("generation_config.json", "config.json"):
         path = folder / name
         if path.is_file():

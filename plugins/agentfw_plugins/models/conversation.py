@@ -1,14 +1,14 @@
-"""A conversation in the form that chat models know: what goes to a server, and what a chat template is filled with.
+"""Converts a conversation to the format of chat models, for servers and chat templates.
 
-The one rule: what a model wrote goes back to it verbatim. An answer whose calls stand in its text (because the model
-wrote them there, or because they were too broken to be calls) is told again as that text, not as text and calls both.
+What a model wrote is sent back verbatim. If the calls of an answer are in its text (because the model wrote them there,
+or because they were too broken to be calls), the text is sent as it is, without separate calls.
 
     >>> from agentfw.episode import Call, Message
     >>> conversation([Message("assistant", "", (Call("open", {"n": 1}, "1.0"),))], (), native=False)
     [{'role': 'assistant', 'content': '<tool_call>{"name": "open", "arguments": {"n": 1}}</tool_call>'}]
 
-`native` says whether the reader takes tools. One that doesn't is told of them in the system message, and the calls are
-read out of the text like those of any other model that writes them.
+`native` says whether the reader supports tools. If not, the tools are described in the system message, and calls are
+parsed from the text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentfw.environment import Action
-from agentfw.episode import Call, Message
+from agentfw import Action, Call, Message
 from agentfw.parsing import parse_calls
 
 __all__ = ["conversation", "function", "tagged"]
@@ -26,7 +25,7 @@ __all__ = ["conversation", "function", "tagged"]
 
 def conversation(messages: Sequence[Message], actions: Sequence[Action], *, native: bool) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
-    written: set[str] = set()  # ids of the calls that stand in a text; their answers can't refer to them
+    written: set[str] = set()  # ids of calls that are in the text; answers can't refer to them
     for message in messages:
         if message.role == "tool" and message.answers in written:
             told.append({"role": "user", "content": f"<tool_response>\n{message.content}\n</tool_response>"})
@@ -51,21 +50,21 @@ def conversation(messages: Sequence[Message], actions: Sequence[Action], *, nati
 
 
 def function(action: Action) -> dict[str, Any]:
-    """An action as the JSON that models know functions by."""
+    """An action in the JSON format for functions."""
     described = {"name": action.name, "description": action.description, "parameters": dict(action.parameters)}
     return {"type": "function", "function": described}
 
 
 def tagged(name: object, arguments: object) -> str:
-    """A call as most models write it."""
+    """A call in the most common text format."""
     text = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
-    # The same to whoever reads JSON, and nothing in it can be taken for the end of the tag.
+    # Equivalent JSON that can't contain the closing tag.
     inside = text.replace("</", "<\\/")
     return f"<tool_call>{inside}</tool_call>"
 
 
 def _joined(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Neighbouring user messages as one: many chat templates refuse two in a row."""
+    """Merge adjacent user messages, because many chat templates reject two in a row."""
     joined: list[dict[str, Any]] = []
     for message in told:
         if joined and message["role"] == joined[-1]["role"] == "user":
@@ -76,7 +75,7 @@ def _joined(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _spelled(message: Message) -> bool:
-    """Whether the text itself says the calls."""
+    """Whether the text itself contains the calls."""
     found = parse_calls(message.content, {call.name for call in message.calls}).calls
     return [call.name for call in found] == [call.name for call in message.calls]
 
@@ -92,7 +91,7 @@ def _as_text(content: str, calls: Sequence[Call]) -> str:
 
 
 def _explained(actions: Sequence[Action]) -> str:
-    """The actions in a system message, in the words that most open models were trained with."""
+    """A description of the actions for the system message, in the format that most open models were trained with."""
     functions = "\n".join(json.dumps(function(action), ensure_ascii=False) for action in actions)
     return (
         f"You can call these functions:\n<tools>\n{functions}\n</tools>\n"

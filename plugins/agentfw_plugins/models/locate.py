@@ -1,6 +1,6 @@
-"""Where a model is.
+"""Finds the folder of a model.
 
-The one rule: what a setting names is checked here, before anything heavy is loaded.
+The folder is checked here, before anything heavy is loaded.
 
     >>> locate("no/such/folder")
     Traceback (most recent call last):
@@ -21,18 +21,18 @@ _REQUIRED = ("config.json", "tokenizer.json")
 
 
 def locate(model: str) -> Path:
-    """The folder of a model: a shipped one by its name, any other by its path."""
+    """The folder of a model: an included one by name, any other by path."""
     folder = _SHIPPED.get(model) or Path(model).expanduser()
     if not folder.is_dir():
         raise SettingsError(
             f"there is no model folder {model}",
-            fix=f"name a folder in the form of Hugging Face (hf download ORG/NAME --local-dir NAME makes one), "
-            f"or take one that ships: {', '.join(_SHIPPED)}",
+            fix=f"use a Hugging Face model folder (hf download ORG/NAME --local-dir NAME), "
+            f"or an included model: {', '.join(_SHIPPED)}",
         )
     missing = [name for name in _REQUIRED if not (folder / name).is_file()]
     if missing:
         raise SettingsError(
-            f"{model} is no model folder: it has no {' and no '.join(missing)}",
-            fix="name a folder in the form of Hugging Face; an adapter's folder is no model, its base is",
+            f"{model} is not a model folder: it has no {' and no '.join(missing)}",
+            fix="use a Hugging Face model folder; for an adapter, use the folder of its base",
         )
     return folder.resolve()

@@ -1,10 +1,10 @@
-"""A small Llama in numpy: what lets `agentfw run` work with a language model and nothing installed besides the base.
+"""A small Llama model in numpy, so that `agentfw run` works with a language model in the base installation.
 
-The one rule: it computes what transformers computes from the same folder, and an answer is the same to the last bit
-whoever else is in the batch. So every product of the batch is done in blocks of eight rows, and attention row by row.
+It computes the same as transformers does from the same folder, and an answer is the same to the last bit whatever else
+is in the batch. For that, matrix products are computed in blocks of eight rows, and attention row by row.
 
     model = NumpyLlama.load(folder)
-    row = model.read(prompt_ids)                  # a row: what was read so far, and the logits of what comes next
+    row = model.read(prompt_ids)                  # a row: the tokens read so far, and the logits of the next token
     model.step([row], [token])                    # one more token for each row
 
 Shapes: T tokens, D width, H heads, K heads of keys and values, E width of a head, V vocabulary.
@@ -26,7 +26,7 @@ __all__ = ["NumpyLlama", "Row"]
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
-_BLOCK = 8  # OpenBLAS adds in an order that depends on how many rows there are; with eight it never varies
+_BLOCK = 8  # OpenBLAS's order of addition depends on the number of rows; with eight it is always the same
 _ROOM = 64  # tokens by which a row's keys and values grow
 
 
@@ -41,7 +41,7 @@ class _Layer:
 
 
 class Row:
-    """One conversation as far as it was read."""
+    """One conversation, as far as it was read."""
 
     __slots__ = ("keys", "length", "logits", "values")
 
@@ -60,7 +60,7 @@ class Row:
 
 
 class NumpyLlama:
-    """Weights in memory, ready to be asked."""
+    """The weights in memory."""
 
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:
         self.heads: int = config["num_attention_heads"]
@@ -82,7 +82,7 @@ class NumpyLlama:
 
     @classmethod
     def load(cls, folder: Path, adapter: Path | None = None) -> NumpyLlama:
-        """The model of a folder, with the weights of an adapter (a PEFT folder) added to its own."""
+        """Load the model of a folder. The weights of an adapter (a PEFT folder) are added to its own."""
         config, weights = read_folder(folder)
         if adapter is not None:
             add_adapter(weights, adapter)
@@ -98,7 +98,7 @@ class NumpyLlama:
         return row
 
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Floats:
-        """What it thinks of these tokens after this prompt."""
+        """The logprobs of these tokens after this prompt."""
         row = Row(len(self._layers), self.key_heads, self.width, len(prompt_ids) + len(token_ids))
         hidden = self._through(row, [*prompt_ids, *token_ids])
         logits = self._logits(hidden[len(prompt_ids) - 1 : -1])
@@ -106,7 +106,7 @@ class NumpyLlama:
         return found
 
     def step(self, rows: Sequence[Row], tokens: Sequence[int]) -> None:
-        """One more token for each row; afterwards its logits are those of the next."""
+        """Add one token to each row, and compute the logits of the next."""
         count = len(rows)
         hidden = np.zeros((-(-count // _BLOCK) * _BLOCK, self._embedding.shape[1]), np.float32)
         hidden[:count] = self._embedding[list(tokens)]
@@ -182,7 +182,7 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Config and weights of a model folder."""
+    """Read the config and weights of a model folder."""
     from safetensors.numpy import load_file
 
     config = json.loads((folder / "config.json").read_text("utf-8"))
@@ -190,7 +190,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
         words
         for key, fine, words in (
             ("model_type", "llama", f"it is a {config.get('model_type')}"),
-            ("tie_word_embeddings", True, "its output weights are its own"),
+            ("tie_word_embeddings", True, "its output weights are not tied"),
             ("attention_bias", False, "its attention has biases"),
             ("mlp_bias", False, "its feed-forward part has biases"),
             ("hidden_act", "silu", f"its activation is {config.get('hidden_act')}"),
@@ -200,22 +200,22 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
     if wrong:
         raise SettingsError(
             f"the policy tiny can't compute the model in {folder}: {', '.join(wrong)}",
-            fix="take --policy transformers for models other than small Llamas with tied embeddings",
+            fix="use --policy transformers for models other than small Llamas with tied embeddings",
         )
     loaded = load_file(folder / "model.safetensors")
     weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
     if not all(np.isfinite(value).all() for value in weights.values()):
-        raise SettingsError(f"the weights in {folder} hold NaN or infinity", fix="restore the folder from a copy")
+        raise SettingsError(f"the weights in {folder} contain NaN or infinity", fix="restore the folder from a backup")
     return config, weights
 
 
 def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
-    """Add a LoRA adapter in PEFT's form to the weights: W + (alpha / rank) B A."""
+    """Add a LoRA adapter in the PEFT format to the weights: W + (alpha / rank) B A."""
     from safetensors.numpy import load_file
 
     about = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
     if about.get("use_dora") or about.get("bias", "none") != "none":
-        raise SettingsError(f"{adapter} is no plain LoRA adapter", fix="train it without DoRA and without biases")
+        raise SettingsError(f"{adapter} is not a plain LoRA adapter", fix="train it without DoRA and without biases")
     scale = np.float32(about["lora_alpha"] / (about["r"] ** 0.5 if about.get("use_rslora") else about["r"]))
     found = load_file(adapter / "adapter_model.safetensors")
     for name, first in found.items():
@@ -226,7 +226,7 @@ def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
         if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
             raise SettingsError(
                 f"the adapter {adapter} is for another model: {target} doesn't fit",
-                fix="give the model that the adapter was trained on",
+                fix="use the model that the adapter was trained on",
             )
         weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
 
@@ -235,7 +235,7 @@ def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:
     start = f"model.layers.{number}."
 
     def of(*names: str) -> Floats:
-        """Side by side, and the other way round: a product of rows needs no transposition then."""
+        """Concatenate and transpose, so that the product of rows needs no transposition."""
         return np.ascontiguousarray(np.concatenate([weights[f"{start}{name}.weight"] for name in names]).T)
 
     return _Layer(
@@ -256,7 +256,7 @@ def _frequencies(config: Mapping[str, Any], width: int) -> Floats:
 
 
 def _turned(vectors: Floats, cosine: Floats, sine: Floats) -> Floats:
-    """Rotary positions."""
+    """Apply rotary position embeddings."""
     half = vectors.shape[-1] // 2
     crossed = np.empty_like(vectors)
     np.negative(vectors[..., half:], out=crossed[..., :half])
@@ -268,7 +268,7 @@ def _turned(vectors: Floats, cosine: Floats, sine: Floats) -> Floats:
 
 
 def _softmax(scores: Floats) -> Floats:
-    """In place: the scores are nobody else's."""
+    """Softmax in place: the scores are not used elsewhere."""
     scores -= np.maximum.reduce(scores, -1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= np.add.reduce(scores, -1, keepdims=True)
@@ -276,7 +276,7 @@ def _softmax(scores: Floats) -> Floats:
 
 
 def _blocks(rows: Floats, weight: Floats) -> Floats:
-    """rows @ weight, block by block; the number of rows is a multiple of a block."""
+    """rows @ weight, block by block. The number of rows must be a multiple of a block."""
     if len(rows) == _BLOCK:
         return rows @ weight
     product: Floats = rows.reshape(-1, _BLOCK, rows.shape[-1]) @ weight

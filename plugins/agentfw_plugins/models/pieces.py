@@ -1,7 +1,7 @@
 """The text of each token of an answer.
 
-The one rule: put together, the pieces are the text. A character that is spread over several tokens comes with the one
-that completes it, so no piece ever holds half of one.
+The pieces add up to the text. A character that is split over several tokens belongs to the token that completes it, so
+no piece contains a part of a character.
 
     >>> pieces([1, 2, 0], lambda ids: "".join({0: "", 1: "a", 2: "b"}[one] for one in ids), {0})
     ('a', 'b', '')
@@ -13,18 +13,18 @@ from collections.abc import Callable, Container, Sequence
 
 __all__ = ["pieces"]
 
-_UNFINISHED = "\ufffd"  # what part of a character decodes to
+_UNFINISHED = "\ufffd"  # replacement character that an incomplete character decodes to
 
 
 def pieces(ids: Sequence[int], decode: Callable[[Sequence[int]], str], end_ids: Container[int]) -> tuple[str, ...]:
     found: list[str] = []
-    context = done = 0  # tokens are decoded together with those just before: some say their space so
+    context = done = 0  # tokens are decoded together with the previous ones, because some add a space only then
     for index, token in enumerate(ids, start=1):
         before = decode(ids[context:done])
         text = decode(ids[context:index])
         last = index == len(ids)
         if (token in end_ids and last) or (text.endswith(_UNFINISHED) and not last and index - done < 4):
-            found.append("")  # what was left unfinished is lost with the end
+            found.append("")  # an incomplete character at the end is lost
         else:
             found.append(text[len(before) :])
             context, done = done, index

@@ -1,8 +1,8 @@
-"""What a model of a short memory reads of a conversation: the end of it, and nothing before.
+"""Selects the part of a conversation that a model with a short memory reads: its end.
 
-The one rule: whoever makes a prompt for such a model, to run it or to train it, takes the messages from here. A model
-folder says that it is one by `"agentfw_reads"` in its tokenizer_config.json: `last_message` for the last message that
-it was sent, `last_answer` for what it said before that, too.
+Prompts for such a model, for inference and for training, must be made from these messages. A model folder declares it
+with `"agentfw_reads"` in its tokenizer_config.json: `last_message` for the last message that it received, `last_answer`
+for its own last answer as well.
 
     >>> from agentfw.episode import Message
     >>> said = [Message("user", "1"), Message("assistant", "a"), Message("tool", "done"), Message("user", "2")]
@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from agentfw.episode import Message
+from agentfw import Message
 
 __all__ = ["ShortMemory", "remembered", "short_memory_of"]
 
@@ -28,17 +28,17 @@ ShortMemory = Literal["last_message", "last_answer"]
 
 
 def short_memory_of(folder: Path) -> ShortMemory | None:
-    """What the model in a folder reads; None where it reads whole conversations."""
+    """What the model in a folder reads. None if it reads whole conversations."""
     path = folder / "tokenizer_config.json"
     named = json.loads(path.read_text("utf-8")).get("agentfw_reads") if path.is_file() else None
     return named if named in get_args(ShortMemory) else None
 
 
 def remembered(messages: Sequence[Message], memory: ShortMemory) -> list[Message]:
-    """The last message of a user, and before it the model's own last answer where that is read, too."""
+    """The last user message, and before it the model's own last answer if that is read too."""
     asked = max((place for place, each in enumerate(messages) if each.role == "user"), default=None)
     if asked is None:
         return []
     answers = [each for each in messages[:asked] if each.role == "assistant"] if memory == "last_answer" else []
-    # Its calls stand in its text.
+    # Its calls are in its text.
     return [*(replace(each, calls=()) for each in answers[-1:]), messages[asked]]

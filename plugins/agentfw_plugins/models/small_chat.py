@@ -1,6 +1,6 @@
-"""How a small shipped model is talked to, without transformers: its tokenizer, and the words of its chat template.
+"""The tokenizer and chat format of the small included models, without transformers.
 
-The one rule: it makes the very tokens that `Chat` makes from the same folder (a test compares them).
+It produces exactly the tokens that `Chat` produces from the same folder. A test compares them.
 
     chat = SmallChat(folder)
     chat.prompt(messages), chat.pieces(sampled)
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentfw.episode import Message
+from agentfw import Message
 from agentfw.errors import SettingsError
 
 from .pieces import pieces
@@ -21,11 +21,11 @@ __all__ = ["END", "ROLES", "SmallChat"]
 
 END = "<|end|>"
 ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
-"""The control tokens: a message is its role, its text and the end."""
+"""The control tokens. A message is its role, its text and the end token."""
 
 
 class SmallChat:
-    """The tokenizer of a model of a short memory."""
+    """The tokenizer of a model with a short memory."""
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer
@@ -33,25 +33,25 @@ class SmallChat:
         memory = short_memory_of(folder)
         if memory is None:
             raise SettingsError(
-                f"the policy tiny can't talk to the model in {folder}: its chat template is another",
-                fix="take --policy transformers for models other than those that `tiny` was made by",
+                f"the policy tiny can't use the model in {folder}: it has another chat template",
+                fix="use --policy transformers for other models",
             )
         self._memory = memory
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        # A user who writes <|end|> writes text and nothing more.
+        # A user who writes <|end|> writes plain text.
         self._tokenizer.encode_special_tokens = True
         self._control = {token: self._id(token, folder) for token in (END, *ROLES.values())}
         self.end_ids = frozenset({self._control[END]})
 
     def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """What the model reads before it answers."""
+        """The prompt for an answer."""
         ids: list[int] = []
         for message in remembered(messages, self._memory):
             ids += [self._control[ROLES[message.role]], *self._tokens(message.content), self._control[END]]
         return (*ids, self._control[ROLES["assistant"]])
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """What the model would have sampled to say this."""
+        """The tokens that the model would have sampled for this text."""
         return (*self._tokens(text), self._control[END])
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
@@ -67,5 +67,5 @@ class SmallChat:
     def _id(self, token: str, folder: Path) -> int:
         found = self._tokenizer.token_to_id(token)
         if found is None:
-            raise SettingsError(f"the tokenizer in {folder} has no {token}", fix="restore the folder from a copy")
+            raise SettingsError(f"the tokenizer in {folder} has no {token}", fix="restore the folder from a backup")
         return int(found)

@@ -1,7 +1,7 @@
-"""An address that is asked in JSON, as often as it takes and no longer than it may.
+"""A client for JSON over HTTP, with retries and a deadline.
 
-The one rule: a question ends. It is tried again while that can help, for at most `deadline` seconds, and then it is an
-error that says where, how often and what came back.
+Every request ends. It is retried while that can help, for at most `deadline` seconds. Then it raises an error with the
+address, the number of tries and the last answer.
 
     endpoint = Endpoint("http://localhost:8000", concurrency=32, deadline=300, retries=5)
     async with endpoint.slot() as until:
@@ -31,17 +31,17 @@ __all__ = ["Endpoint", "Malformed", "Refused", "key_in"]
 
 Answer = TypeVar("Answer")
 
-_TRIED_AGAIN = {408, 409, 429}  # and every 5xx
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; the bounds of the jitter, doubled from try to try
-_CONNECT = 10.0  # seconds; a host that doesn't even accept by then is tried again
+_TRIED_AGAIN = {408, 409, 429}  # also retried: every 5xx
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which doubles from try to try
+_CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
 
 
 class Malformed(Exception):
-    """An answer that isn't what it should be, in words."""
+    """An unusable answer, with the reason."""
 
 
 class Refused(Exception):
-    """An answer that trying again won't change."""
+    """A refusal that retrying won't change."""
 
     def __init__(self, url: str, status: int, words: str) -> None:
         super().__init__(f"{url} refused: HTTP {status}")
@@ -49,18 +49,18 @@ class Refused(Exception):
 
 
 def key_in(variable: str) -> str:
-    """The key that an environment variable holds; empty where none is named or set."""
+    """The key in an environment variable. Empty if none is named or set."""
     key = os.environ.get(variable, "").strip() if variable else ""
     if not (key.isascii() and key.isprintable()):
-        # Said here, because httpx would say it with the key in its words.
+        # Checked here, because httpx would put the key into its error.
         raise EndpointError(
-            f"the key in {variable} can't be sent: it holds more than printable ASCII", fix=f"set {variable} anew"
+            f"the key in {variable} can't be sent: it has characters other than printable ASCII", fix=f"set {variable}"
         )
     return key
 
 
 class _Connection(NamedTuple):
-    """What belongs to one event loop."""
+    """State that belongs to one event loop."""
 
     client: httpx.AsyncClient
     slots: asyncio.Semaphore
@@ -68,7 +68,7 @@ class _Connection(NamedTuple):
 
 
 class Endpoint:
-    """One address, and how many questions it may have at once."""
+    """One address, with a limit on concurrent requests."""
 
     def __init__(
         self,
@@ -78,23 +78,23 @@ class Endpoint:
         deadline: float,
         retries: int,
         key: Callable[[], str] = lambda: "",
-        advice: str = "is that an OpenAI-compatible server, and does base_url end in /v1?",
+        advice: str = "check that it is an OpenAI-compatible server and that base_url ends in /v1",
     ) -> None:
         self.url, self.concurrency, self.deadline, self.retries = url, concurrency, deadline, retries
         self.key, self._advice = key, advice
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
-        # Not a named generator: how long a retry waits is no part of any result.
+        # Not a named generator: the pauses between retries don't affect results.
         self._jitter = random.Random()
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[float]:
-        """Wait for one's turn; then it is known until when there has to be an answer."""
+        """Wait for a free slot. Yields the time until which there must be an answer."""
         async with self._connection().slots:
-            # The clock starts with the slot: waiting for one's turn here says nothing about the server.
+            # The clock starts with the slot, because waiting for a slot says nothing about the server.
             yield asyncio.get_running_loop().time() + self.deadline
 
     def lock(self) -> asyncio.Lock:
-        """For what has to be done once, by whoever comes first."""
+        """A lock for work that the first request has to do once."""
         return self._connection().lock
 
     async def close(self) -> None:
@@ -112,7 +112,7 @@ class Endpoint:
             client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=_CONNECT),
                 limits=httpx.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency),
-                # A proxy that the environment names can't reach a server on this machine.
+                # A proxy from the environment can't reach a server on this machine.
                 trust_env=urlsplit(self.url).hostname not in ("localhost", "127.0.0.1", "::1"),
             )
             self._connections[loop] = _Connection(client, asyncio.Semaphore(self.concurrency), asyncio.Lock())
@@ -127,9 +127,9 @@ class Endpoint:
         *,
         text: bool = False,
     ) -> Answer:
-        """One question, tried until it has a usable answer, is refused, or there is no more time.
+        """Send one request, and retry it until it has a usable answer, is refused, or the deadline has passed.
 
-        What comes back is read as JSON, or, with `text`, as it is.
+        The answer is parsed as JSON or, with `text`, returned as it is.
         """
         import httpx
 
@@ -141,23 +141,23 @@ class Endpoint:
         tries, last, check = 0, "", ""
         while True:
             tries += 1
-            asked: float | None = None  # how long the server wants to be left alone
+            asked: float | None = None  # how long the server asks to wait
             try:
                 async with asyncio.timeout_at(until):
                     response = await self._connection().client.request(method, url, content=content, headers=headers)
             except TimeoutError:
                 last = f"{last}, then no answer in time" if last else "no answer in time"
-                check = "is the server overloaded? lower concurrency, or raise deadline"
+                check = "the server may be overloaded: lower concurrency, or raise deadline"
                 break
             except httpx.RequestError as error:
                 last = f"{type(error).__name__}: {error}".removesuffix(": ")
-                check = "is the server running, and is the port right?"
+                check = "check that the server is running, and that the port is right"
             else:
                 words = _plain_words(response, key)
                 if response.status_code in _TRIED_AGAIN or response.status_code >= 500:
                     last, asked = f"HTTP {response.status_code}: {words}", _retry_after(response)
                     busy = response.status_code == 429
-                    check = "lower concurrency, or raise deadline" if busy else "what does the server's log say?"
+                    check = "lower concurrency, or raise deadline" if busy else "see the server's log"
                 elif response.status_code != 200:
                     raise Refused(url, response.status_code, words)
                 else:
@@ -166,7 +166,7 @@ class Endpoint:
                     except Malformed as error:
                         last = f"{error}: {words}"
                     except (ValueError, RecursionError):
-                        last = f"the answer is no JSON: {words}"
+                        last = f"the answer is not JSON: {words}"
                     check = self._advice
             pause = self._jitter.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (tries - 1)))
             if asked is not None:
@@ -181,7 +181,7 @@ class Endpoint:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """The header of that name, in seconds from now: it is given as such or as a date."""
+    """The Retry-After header in seconds from now. It contains either seconds or a date."""
     value = response.headers.get("retry-after", "")
     try:
         seconds = float(value)
@@ -194,14 +194,14 @@ def _retry_after(response: httpx.Response) -> float | None:
 
 
 def _plain_words(response: httpx.Response, key: str) -> str:
-    """What an answer says, in a line: the error's own words where it has them. Servers quote keys; the line doesn't."""
+    """An error answer on one line, if possible the server's own message. Keys that servers quote are removed."""
     text = response.text
     try:
         reply: Any = json.loads(text)
         for name in ("error", "detail"):
             if isinstance(reply, dict) and reply.get(name):
                 reply = reply[name]
-        if isinstance(reply, list):  # of FastAPI: what is wrong where, and also what was sent, which may be anything
+        if isinstance(reply, list):  # from FastAPI: locations of errors, and also the input, which may be anything
             reply = "; ".join(f"{entry.get('loc')} {entry.get('msg')}" for entry in reply if isinstance(entry, dict))
         if isinstance(reply, dict) and reply.get("message"):
             reply = " ".join(str(reply[part]) for part in ("message", "param") if reply.get(part))

@@ -1,12 +1,12 @@
-"""What goes over the wire to a chat-completions server, and what its answer says.
+"""Builds requests to a chat completions server, and parses its answers.
 
-The one rule: nothing that comes back is trusted to be what it should. What is no chat completion is `Malformed`, in
-words; a call that is broken is left in the text, as the data that it is.
+Answers are not trusted to be well-formed. An answer that is not a chat completion raises `Malformed` with the reason. A
+broken call stays in the text, as data.
 
     body = {"model": name, **chat_body(request, native=True)}
     generation = read_answer(reply, {action.name for action in request.actions})
 
-How a conversation is told, with tools (`native`) or without, is said in `agentfw_plugins.models.conversation`.
+`agentfw_plugins.models.conversation` converts the conversation, with tools (`native`) or without.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import codecs
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from agentfw.episode import Call
+from agentfw import Call, Generation, Request, Usage
 from agentfw.parsing import parse_calls
-from agentfw.policy import Generation, Request
 
 from ..models.conversation import conversation, function, tagged
 from .endpoint import Malformed
 
-__all__ = ["chat_body", "read_answer"]
+__all__ = ["chat_body", "read_answer", "read_usage"]
 
 
 def chat_body(request: Request, *, native: bool) -> dict[str, Any]:
-    """The part of the request's body that comes from the turn."""
+    """The fields of the request's body that depend on the turn."""
     body: dict[str, Any] = {"messages": conversation(request.messages, request.actions, native=native)}
     if request.actions and native:
         body["tools"] = [function(action) for action in request.actions]
@@ -41,9 +41,9 @@ def chat_body(request: Request, *, native: bool) -> dict[str, Any]:
 
 
 def read_answer(reply: object, names: Collection[str]) -> Generation:
-    """What a reply says. `names` are the actions that were offered; `Malformed` where it is no chat completion."""
+    """Parse an answer. `names` are the offered actions. Raises `Malformed` if it is not a chat completion."""
     if not isinstance(reply, dict):
-        raise Malformed("the answer is no JSON object")
+        raise Malformed("the answer is not a JSON object")
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Malformed("the answer has no choices")
@@ -52,38 +52,58 @@ def read_answer(reply: object, names: Collection[str]) -> Generation:
     if not isinstance(message, dict):
         raise Malformed("the answer's choice has no message")
     if choice.get("finish_reason") == "abort":
-        raise Malformed("the server broke the answer off")
+        raise Malformed("the server aborted the answer")
     text, calls = _calls(_text(message.get("content")), message.get("tool_calls"), names)
     token_ids = _integers(choice.get("token_ids"))
     logprobs, pieces = _logprobs(choice.get("logprobs"))
     if token_ids and len(logprobs) != len(token_ids):
         logprobs, pieces = (), ()  # they belong to other tokens than these
-    count = len(token_ids) or len(pieces) or _count(reply.get("usage"), message)
+    prompt_ids = _integers(reply.get("prompt_token_ids") or choice.get("prompt_token_ids"))
+    usage, listed = read_usage(reply), len(token_ids) or len(pieces)
+    usage = replace(
+        usage,
+        prompt=len(prompt_ids) or None if usage.prompt is None else usage.prompt,
+        sampled=listed or None if usage.sampled is None else usage.sampled,
+    )
     return Generation(
         text=text,
         calls=calls,
-        count=count,
-        prompt_ids=_integers(reply.get("prompt_token_ids") or choice.get("prompt_token_ids")),
+        count=listed or (_guess(message) if usage.sampled is None else usage.sampled),
+        prompt_ids=prompt_ids,
         token_ids=token_ids,
-        logprobs=logprobs if token_ids else (),  # of no use to anybody without the ids
+        logprobs=logprobs if token_ids else (),  # useless without the ids
         pieces=_within(pieces, text),
         version=str(reply.get("model") or ""),
         finish="length" if choice.get("finish_reason") == "length" else "stop",
+        usage=usage,
     )
 
 
+def read_usage(reply: Mapping[str, Any]) -> Usage:
+    """What a server says that an answer cost. A value that is no count is taken for unknown."""
+    usage = reply.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return Usage(*map(_tokens, (usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))))
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
 def _text(content: object) -> str:
-    """A message's content: text, or parts of which some are text."""
+    """A message's content: text, or a list of parts of which some are text."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
 def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
-    """The calls that the server told apart; or, if one of them is broken, all of them as text.
+    """The calls that the server parsed. If one of them is broken, all of them as text.
 
-    As text they go the way of every other model's calls: those that can be understood are carried out, and the others
-    become failures, which the record keeps and a format reward sees.
+    The text is then parsed like that of any other model: valid calls are carried out, and the others become failures,
+    which are recorded and which a format reward penalises.
     """
     if not isinstance(found, list) or not found:
         return text, ()
@@ -93,7 +113,7 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
         function = one.get("function") if isinstance(one, dict) else None
         function = function if isinstance(function, dict) else {}
         written.append(tagged(function.get("name"), function.get("arguments")))
-        # Read like any other, so that what a call may hold doesn't depend on who took it out of the text.
+        # Parsed like any other, so that the rules for calls don't depend on who extracted them.
         parsed = parse_calls(written[-1], names)
         if len(parsed.calls) == 1 and not parsed.failures:
             call = parsed.calls[0]
@@ -114,7 +134,7 @@ def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
     content = given.get("content") if isinstance(given, dict) else None
     if not isinstance(content, list):
         return (), ()
-    # A character can be spread over several tokens: it comes out with the token that completes it.
+    # A character can be split over several tokens. It belongs to the token that completes it.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     logprobs: list[float] = []
     pieces: list[str] = []
@@ -130,7 +150,7 @@ def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
 
 
 def _within(pieces: Sequence[str], text: str) -> tuple[str, ...]:
-    """The pieces as far as they make the text: servers leave out of it the token that ended it, and the calls."""
+    """The token texts, up to the end of the text. Servers omit the end token and the calls from the text."""
     if not "".join(pieces).startswith(text):
         return ()
     kept: list[str] = []
@@ -141,11 +161,8 @@ def _within(pieces: Sequence[str], text: str) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _count(usage: object, message: Mapping[str, Any]) -> int:
-    """How many tokens an answer took, where it doesn't list them."""
-    counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
-    if isinstance(counted, int):
-        return counted
+def _guess(message: Mapping[str, Any]) -> int:
+    """How many tokens an answer took, where the server doesn't say."""
     # Four characters a token: an answer that took no time at all would be worse than a rough guess.
     said = _text(message.get("content")) + json.dumps(message.get("tool_calls") or [])[1:-1]
     return -(-len(said) // 4)

@@ -1,11 +1,11 @@
-"""The policy `qtable`: it follows a table of what each choice is worth in each state.
+"""The policy `qtable`: follows a table with the value of each choice in each state.
 
-A moment without a state is no moment for a choice, so the policy does nothing in it. Exploration is drawn from the
-task's seed: one task is always played the same way.
+Without a state in a moment, the policy does nothing. Exploration is seeded by the task, so a task is always played the
+same way.
 
     agentfw run deliberation --policy qtable --set policy.table=table.json
 
-The table reads the state as it was when it was observed. An interface that shows observations late shows old states.
+The table uses the state as it was observed. Interfaces that delay observations show old states.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Call, Observation
-from agentfw.policy import Generation, Policy, Request
-from agentfw.seeds import Seeds
+from agentfw import Call, Generation, Observation, Policy, Request, Seeds, Settings
 
 from .value_table import Table
 
@@ -30,14 +27,14 @@ class QTableSettings(Settings):
 
 
 class QTablePolicy(Policy):
-    """Does what its table values most."""
+    """Chooses the action with the highest value."""
 
     def __init__(self, settings: QTableSettings) -> None:
         self._follow(Table.load(Path(settings.table)), settings.explore, Path(settings.table).stem)
 
     @classmethod
     def of(cls, table: Table, explore: float = 0.0) -> QTablePolicy:
-        """Follow a table that is in no file yet."""
+        """Follow a table that is not in a file."""
         policy = cls.__new__(cls)
         policy._follow(table, explore, "table")
         return policy
@@ -56,7 +53,7 @@ class QTablePolicy(Policy):
 
     def _place(self, told: Observation, request: Request) -> int:
         if self.explore > 0:
-            # Drawn by what is seen, not one after the other: an episode that is run a second time is the same episode.
+            # Seeded by the state, not by the order, so that a repeated episode is the same.
             generator = Seeds(request.task.seed).random("explore", request.task.sample, told.time, told)
             if generator.random() < self.explore:
                 return generator.randrange(len(self.table.choices))

@@ -1,6 +1,6 @@
-"""A policy that chooses at random among what can be done: the floor that anything else must beat.
+"""The policy `random`: chooses valid actions at random, as a lower baseline.
 
-The one rule: it draws valid calls from the actions' JSON schemas, seeded by the task, so one seed gives one episode.
+Calls are drawn from the JSON schemas of the actions and seeded by the task, so the same seed gives the same episode.
 
     agentfw run inbox --policy random
 """
@@ -13,11 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.environment import Action
-from agentfw.episode import Intervention
-from agentfw.policy import Generation, Policy, Request
-from agentfw.seeds import Seeds
+from agentfw import Action, Generation, Intervention, Policy, Request, Seeds, Settings
 
 __all__ = ["RandomPolicy", "RandomSettings"]
 
@@ -25,12 +21,12 @@ _WORDS = ("yes", "no", "later", "now", "please", "thanks")
 
 
 class RandomSettings(Settings):
-    idle: float = Field(0.0, ge=0, le=1, description="How often to do nothing at all.")
-    tokens: int = Field(1, ge=0, description="How many tokens each answer counts for.")
+    idle: float = Field(0.0, ge=0, le=1, description="Probability of doing nothing.")
+    tokens: int = Field(1, ge=0, description="Number of tokens that each answer counts as.")
 
 
 class RandomPolicy(Policy):
-    """Draws one action and its arguments."""
+    """Draws one action with arguments."""
 
     def __init__(self, settings: RandomSettings | None = None) -> None:
         self.settings = settings or RandomSettings()
@@ -38,7 +34,7 @@ class RandomPolicy(Policy):
 
     async def generate(self, request: Request) -> Generation:
         key = (request.task.id, request.task.seed)
-        # A first turn starts the generator anew: an episode that is run a second time is the same episode.
+        # The first turn restarts the generator, so that a repeated episode is the same.
         if key not in self._generators or len(request.messages) <= 2:
             self._generators[key] = Seeds(request.task.seed).random("random policy", request.task.sample)
         generator = self._generators[key]
@@ -59,7 +55,7 @@ def _arguments(action: Action, generator: random.Random) -> dict[str, Any]:
 
 
 def _value(schema: Mapping[str, Any], generator: random.Random) -> Any:
-    """Something that fits a JSON schema; what the schema leaves open is drawn from a small range."""
+    """Draw a value that matches a JSON schema. What the schema leaves open is drawn from a small range."""
     if "enum" in schema:
         return generator.choice(list(schema["enum"]))
     if "anyOf" in schema:

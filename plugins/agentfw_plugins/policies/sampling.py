@@ -1,11 +1,11 @@
-"""Sampling of tokens: one seed for each answer, and one draw for each token.
+"""Samples tokens, with one seed per answer and one random number per token.
 
-An answer depends on its own request and on nothing else. Its seed comes from the run's seed, the task and the prompt,
-so neither the order of requests nor the other answers in a batch change a single draw.
+An answer depends only on its own request. Its seed is derived from the run's seed, the task and the prompt, so neither
+the order of requests nor other answers in the batch change it.
 
-A token's logprob is that of the distribution it was sampled from, with temperature and top_p: what an importance weight
-has to be computed from. A learner divides its logits by the same temperature. At temperature 0 every token has the
-probability 1, which says nothing; there the logprob is the model's own.
+A token's logprob is that of the distribution it was sampled from, with temperature and top_p. Importance weights need
+it, and a learner divides its logits by the same temperature. At temperature 0 every token would have probability 1,
+which contains no information, so there the logprob is the model's own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentfw.policy import Request
-from agentfw.seeds import Seeds
+from agentfw import Request, Seeds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,10 +32,12 @@ class Sampled:
     logprobs: tuple[float, ...]
     finish: str
     version: str
+    cached: int | None = None
+    """Tokens of the prompt that came from a cache; None where that isn't known."""
 
 
 def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:
-    """The seed of one answer, as a whole number of 63 bits."""
+    """The seed of one answer, a 63-bit integer."""
     root = request.task.seed if request.sampling.seed is None else request.sampling.seed
     prompt = hashlib.sha256(array("q", prompt_ids).tobytes()).hexdigest()
     return Seeds(root).integer("answer", request.task.id, prompt)
@@ -45,15 +46,15 @@ def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:
 def draw(
     logits: Tensor, temperatures: Sequence[float], top_ps: Sequence[float], numbers: Sequence[float]
 ) -> tuple[list[int], list[float]]:
-    """A token for each row of logits [rows, vocabulary], and its logprob in the distribution it was sampled from.
+    """Sample a token for each row of logits [rows, vocabulary]. Returns the tokens and their logprobs.
 
-    `numbers` are drawn uniformly from 0 to 1, one for each row. A temperature of 0 takes the likeliest token.
+    `numbers` are uniform random numbers from 0 to 1, one per row. A temperature of 0 takes the likeliest token.
     """
     import torch
 
     wide = {"dtype": torch.float64, "device": logits.device}
     heat = torch.tensor([temperature or 1.0 for temperature in temperatures], **wide)
-    # In 64 bits: with 32 a draw would fall on the wrong side of a border once in some million tokens.
+    # In 64 bits, because rounding in 32 bits would change about one draw in a million.
     chances = (logits.double() / heat[:, None]).softmax(-1)
     if min(top_ps) < 1.0:
         shares = [top_p if temperature else 1.0 for top_p, temperature in zip(top_ps, temperatures, strict=True)]
@@ -68,11 +69,11 @@ def draw(
 
 
 def _nucleus(chances: Tensor, top_ps: Tensor) -> Tensor:
-    """Only the likeliest tokens that together reach `top_p`; the likeliest always stays."""
+    """Keep only the likeliest tokens that together reach `top_p`, and always the likeliest one."""
     import torch
 
     ordered, order = chances.sort(dim=-1, descending=True, stable=True)
-    # The mass before a token decides, so that the one that crosses the line is in.
+    # Compare the mass before each token, so that the token that reaches the limit is included.
     outside = ordered.cumsum(-1) - ordered >= top_ps[:, None]
     outside[:, 0] = False
     return torch.zeros_like(chances).scatter(-1, order, ordered.masked_fill(outside, 0.0))

@@ -1,14 +1,14 @@
-"""A policy that follows a script: no model, no network, the same answers every time.
+"""The policy `scripted`: follows a script, without a model or a network, with the same answers every time.
 
-The one rule: it reads the same moment that a model reads as messages, and what it answers is read back like a model's
-answer. So everything around it is the real thing.
+It reads the same moments as a model, and its answers are parsed like those of a model. Everything around it works as in
+a real run.
 
     agentfw run inbox --policy scripted
     agentfw run inbox --policy scripted --set policy.rule=my_package.rules:triage
     agentfw run inbox --policy scripted --set 'policy.replies=["{\\"name\\": \\"write\\"}"]'
 
-A rule is a function of the moment that gives interventions, or texts. With nothing set it follows the environment's own
-demonstration.
+A rule is a function of the moment that returns interventions or texts. By default, the policy follows the environment's
+own demonstration.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ from collections.abc import Callable, Iterable
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.episode import Intervention
+from agentfw import Generation, Intervention, Moment, Policy, Request, Settings
 from agentfw.errors import SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 __all__ = ["ScriptedPolicy", "ScriptedSettings"]
 
@@ -34,11 +31,9 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 class ScriptedSettings(Settings):
-    rule: str = Field(
-        "", description="A function of the moment, as package.module:name; empty for the environment's own."
-    )
-    replies: tuple[str, ...] = Field((), description="Texts to answer with, in order and then from the first again.")
-    tokens: int | None = Field(None, ge=0, description="How many tokens each answer counts for; counted where not set.")
+    rule: str = Field("", description="Function of the moment, as package.module:name. Default: the environment's own.")
+    replies: tuple[str, ...] = Field((), description="Texts to answer with, in order, repeated from the start.")
+    tokens: int | None = Field(None, ge=0, description="Number of tokens that each answer counts as. Default: counted.")
 
 
 class ScriptedPolicy(Policy):
@@ -47,7 +42,7 @@ class ScriptedPolicy(Policy):
     def __init__(self, settings: ScriptedSettings | None = None, *, rule: Rule | None = None) -> None:
         self.settings = settings or ScriptedSettings()
         if self.settings.rule and self.settings.replies:
-            raise SettingsError("policy.rule and policy.replies are both set", fix="leave one of them out")
+            raise SettingsError("policy.rule and policy.replies are both set", fix="set only one of them")
         self._rule = rule or (_load(self.settings.rule) if self.settings.rule else None)
         self._given: dict[str, int] = {}
 
@@ -73,7 +68,7 @@ class ScriptedPolicy(Policy):
         if rule is None:
             raise SettingsError(
                 "this environment has no demonstration for the scripted policy to follow",
-                fix="set policy.rule=package.module:function or policy.replies, or take another --policy",
+                fix="set policy.rule=package.module:function or policy.replies, or use another --policy",
             )
         assert request.moment is not None
         return rule(request.moment)
@@ -90,5 +85,5 @@ def _load(path: str) -> Rule:
     except (ImportError, AttributeError) as error:
         raise SettingsError(f"policy.rule: can't load {path}: {error}", fix="write package.module:function") from None
     if not callable(found):
-        raise SettingsError(f"policy.rule: {path} is no function", fix="write package.module:function")
+        raise SettingsError(f"policy.rule: {path} is not a function", fix="write package.module:function")
     return found  # type: ignore[no-any-return]

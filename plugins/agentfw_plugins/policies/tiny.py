@@ -1,12 +1,12 @@
-"""The policy `tiny`: the small language model that comes in the package, computed in numpy.
+"""The policy `tiny`: the small language model that ships with agentfw, computed in numpy.
 
-The one rule: it is a language model like any other. It reads the conversation, writes text, and its calls are read out
-of that text; it knows the user only from what it reads.
+It works like any other language model: it reads the conversation and writes text, its calls are parsed from that text,
+and it knows the user only from what it reads.
 
     agentfw run calendar --policy tiny --memory strategyhub --set memory.strategyhub.show=true
 
-It was taught one job, the calendar's (see models/tiny/README.md for how). Where the run doesn't say how to sample, it
-takes the likeliest token.
+It was trained for one job, that of the calendar (models/tiny/README.md describes how). By default it takes the
+likeliest token.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Generation, Policy, Request, Settings, Usage
 from agentfw.errors import AgentfwError, SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 from ..models.locate import locate
 from ..models.numpy_llama import NumpyLlama, Row, log_softmax
@@ -32,16 +31,16 @@ __all__ = ["TinyPolicy", "TinySettings"]
 
 
 class TinySettings(Settings):
-    model: str = Field("tiny", description="The folder of a small Llama, or tiny or tiny-sums, which ship.")
-    batch: int = Field(64, ge=1, description="How many answers are generated at once.")
-    max_tokens: int = Field(400, ge=1, description="How long an answer may be, where the run doesn't say.")
+    model: str = Field("tiny", description="Folder of a small Llama, or one of the included models tiny and tiny-sums.")
+    batch: int = Field(64, ge=1, description="Maximum number of answers generated at once.")
+    max_tokens: int = Field(400, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
     temperature: float = Field(
-        0.0, ge=0, description="How freely it draws, where the run doesn't say; 0 takes the likeliest token."
+        0.0, ge=0, description="Sampling temperature, unless the run sets it. 0 takes the likeliest token."
     )
 
 
 class _Answer:
-    """One answer in the making."""
+    """One answer in progress."""
 
     def __init__(self, prompt: tuple[int, ...], limit: int, temperature: float, top_p: float, seed: int) -> None:
         self.prompt, self.limit, self.temperature, self.top_p = prompt, limit, temperature, top_p
@@ -51,7 +50,7 @@ class _Answer:
         self._numbers = np.random.default_rng(seed)
 
     def draw(self, row: Row) -> int:
-        """The next token, recorded with its logprob in the distribution that it was sampled from."""
+        """Append a token with its logprob in the distribution that it was sampled from."""
         if self.temperature > 0:
             token, logprob = self._drawn(row.logits.astype(np.float64) / self.temperature)
         else:
@@ -76,7 +75,7 @@ class _Answer:
 
 
 class TinyPolicy(Policy):
-    """A small model in this process. All answers that are asked for are generated side by side, token by token."""
+    """A small model in this process. All requested answers are generated in parallel, token by token."""
 
     def __init__(self, settings: TinySettings | None = None) -> None:
         self.settings = settings or TinySettings()
@@ -93,8 +92,8 @@ class TinyPolicy(Policy):
         if room < 1:
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
-                f"reads {self._model.context} at most",
-                fix="show it shorter observations, or take a model with a longer context",
+                f"reads at most {self._model.context}",
+                fix="use shorter observations, or a model with a longer context",
             )
         sampling = request.sampling
         answer = _Answer(
@@ -121,13 +120,14 @@ class TinyPolicy(Policy):
             finish="stop" if ended else "length",
             temperature=answer.temperature,
             top_p=answer.top_p,
+            usage=Usage(prompt=len(prompt), cached=0, sampled=len(answer.token_ids)),
         )
 
     async def _answer_all(self) -> None:
-        """Work until nothing is asked for any more; what is asked meanwhile joins in."""
+        """Generate until no requests are left. New requests join in between."""
         running: list[tuple[_Answer, Row]] = []
         while True:
-            # First whoever wants to ask may do so: agents that go in step are then answered in step.
+            # Let all agents submit requests first: agents in lockstep then share the same batches.
             await asyncio.sleep(0)
             while self._waiting and len(running) < self.settings.batch:
                 answer = self._waiting.popleft()
@@ -148,7 +148,7 @@ class TinyPolicy(Policy):
             running = going_on
 
     async def publish(self, adapter: Path, version: str) -> None:
-        """Answers that are in the making end with the weights that they began with."""
+        """Answers in progress finish with the weights that they started with."""
         while self._work is not None and not self._work.done():
             await asyncio.wait([self._work])
         if (adapter / "adapter_config.json").is_file():
@@ -163,8 +163,8 @@ class TinyPolicy(Policy):
         if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < known or len(ids) > self._model.context:
             raise SettingsError(
                 f"the model {self.settings.model} can't read these {len(ids)} tokens; "
-                f"it knows {known} and reads {self._model.context} at most",
-                fix="ask for tokens that this model generated",
+                f"its vocabulary is {known}, its context {self._model.context} tokens",
+                fix="pass tokens that this model generated",
             )
         return tuple(float(value) for value in self._model.logprobs(prompt_ids, token_ids))
 

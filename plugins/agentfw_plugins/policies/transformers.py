@@ -1,14 +1,14 @@
-"""A language model in this process, on the CPU or on a GPU, through transformers.
+"""The policy `transformers`: a language model in this process, on the CPU or on a GPU.
 
-Token ids are those that the model read and drew, and one seed gives one answer, whatever else is being generated at
-the same time.
+Token ids are exactly those that the model read and sampled. The same seed gives the same answer, whatever else is
+generated at the same time.
 
     agentfw run calendar --policy transformers --set policy.model=path/to/model
     agentfw train calendar --policy transformers --optimizer grpo
 
-On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/policies.md says on
-which processors that was tested). On a GPU kernels choose their order of adding by the size of the batch: the last bits
-of a logprob differ, and now and then a draw that falls on a border.
+On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md
+says on which processors that was tested). On a GPU kernels choose their order of adding by the size of the
+batch: the last bits of a logprob differ, and now and then a draw that falls on a border.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Generation, Policy, Request, Settings, Usage
 from agentfw.errors import AgentfwError, SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 from ..models import Chat, Device, Precision, choose_device, fix_order_of_adding, locate
 from .sampling import request_seed
@@ -34,22 +33,22 @@ __all__ = ["TransformersPolicy", "TransformersSettings"]
 
 
 class TransformersSettings(Settings):
-    model: str = Field("tiny", description="A folder with a model in the form of Hugging Face, or tiny, which ships.")
+    model: str = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
     precision: Precision = Field(
         "auto",
-        description="fp32, bf16, or nf4 (four bits a weight); auto is fp32 on a CPU and bf16 on a GPU. "
-        "Take what the learner takes.",
+        description="fp32, bf16, or nf4 (4-bit weights). `auto` is fp32 on a CPU and bf16 on a GPU. "
+        "Use the same as the learner.",
     )
-    device: Device = Field("auto", description="cpu, cuda, or auto: the GPU where there is one.")
+    device: Device = Field("auto", description="cpu, cuda, or auto: a GPU if there is one.")
     batch: int = Field(
         64,
         ge=1,
-        description="How many answers are generated at once. As many prompts are remembered, "
-        "so it should be no less than the episodes that run at once.",
+        description="Maximum number of answers generated at once. The policy caches this many prompts, so it should be "
+        "at least the number of concurrent episodes.",
     )
-    max_tokens: int = Field(512, ge=1, description="How long an answer may be, where the run doesn't say.")
+    max_tokens: int = Field(512, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
     context: int | None = Field(
-        None, ge=2, description="How long prompt and answer may be together; where not set, as long as the model can."
+        None, ge=2, description="Maximum tokens of prompt and answer together. Default: the model's maximum."
     )
 
 
@@ -58,7 +57,7 @@ class TransformersPolicy(Policy):
 
     def __init__(self, settings: TransformersSettings | None = None) -> None:
         self.settings = settings or TransformersSettings()
-        fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may compute before that
+        fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may use MKL before that
         folder = locate(self.settings.model)
         self._chat = Chat(folder)
         self._context = _context(folder, self.settings.context)
@@ -73,8 +72,8 @@ class TransformersPolicy(Policy):
         if room < 1:
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
-                f"reads {self._context} at most",
-                fix="set window to keep fewer turns, or take a model with a longer context",
+                f"reads at most {self._context}",
+                fix="set window to keep fewer turns, or use a model with a longer context",
             )
         sampling = request.sampling
         job = Job(
@@ -96,6 +95,8 @@ class TransformersPolicy(Policy):
             finish=sampled.finish,
             temperature=job.temperature,
             top_p=job.top_p,
+            # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
+            usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
         )
 
     async def publish(self, adapter: Path, version: str) -> None:
@@ -118,9 +119,9 @@ class TransformersPolicy(Policy):
         vocabulary = model.config.vocab_size
         if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < vocabulary or len(ids) > self._context:
             raise SettingsError(
-                f"the model {self.settings.model} can't be asked about these {len(ids)} tokens: "
-                f"it knows {vocabulary} and reads {self._context} at most, some before those that are asked about",
-                fix="ask for tokens that this model generated",
+                f"the model {self.settings.model} can't score these {len(ids)} tokens: "
+                f"its vocabulary is {vocabulary}, its context {self._context} tokens, and a prompt is needed",
+                fix="pass tokens that this model generated",
             )
         padded = ids + [0] * (blocks(len(ids)) - len(ids))
         first, last = len(prompt_ids) - 1, len(ids) - 1
@@ -133,7 +134,7 @@ class TransformersPolicy(Policy):
         return tuple(found[range(len(token_ids)), list(token_ids)].tolist())
 
     def _rest(self) -> None:
-        """Only the rows go: a model in a few bits may stay, and one that moved would have to come back each time."""
+        """Only the rows are released. A quantized model may stay, and moving it would cost time each time."""
         import torch
 
         self._engine.forget()
@@ -142,11 +143,11 @@ class TransformersPolicy(Policy):
 
 
 def _context(folder: Path, wished: int | None) -> int:
-    """How many tokens the model can read, or fewer if somebody wishes so."""
+    """The model's maximum number of tokens, or a smaller requested one."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
     able = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
     if wished is not None and able is not None and wished > able:
-        raise SettingsError(f"policy.context is {wished}, and the model reads {able} tokens at most", fix="lower it")
+        raise SettingsError(f"policy.context is {wished}, but the model reads at most {able} tokens", fix="lower it")
     if wished is None and able is None:
-        raise SettingsError(f"nothing in {folder} says how much the model can read", fix="set policy.context")
+        raise SettingsError(f"the model in {folder} doesn't state its maximum length", fix="set policy.context")
     return int(wished or able)

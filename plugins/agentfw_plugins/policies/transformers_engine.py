@@ -1,15 +1,15 @@
-"""Generation in this process: many requests, one model, one thread that works on all of them at once.
+"""The generation engine of the policy `transformers`: one model and one thread that works on all requests at once.
 
-The one rule: a request's answer is its own. It joins whatever is going on as soon as a row is free, leaves when it is
-done, and its tokens are the same whoever was beside it (on a CPU to the last bit, see transformers_rows).
+The tokens of an answer don't depend on other requests (on a CPU to the last bit, see transformers_rows). A request
+joins as soon as a row is free, and leaves when it is done.
 
     engine = Engine(load=lambda: model, end_ids=chat.end_ids, batch=64)
     sampled = await asyncio.wrap_future(engine.sample(Job(prompt, limit=64)))
-    await asyncio.wrap_future(engine.call(work))       # alone: what was asked before is done, what comes after waits
+    await asyncio.wrap_future(engine.call(work))       # exclusive: after all earlier requests, before all later ones
 
-What stands in a row stays there until the row is needed, so a prompt that begins like another one, running or not, is
-computed only from where they part: samples of one task, and the later turns of an episode. Only what was computed as a
-prompt is used again, never what was computed token by token: those two differ in their last bits.
+The contents of a row stay until the row is needed. A prompt that shares a prefix with another prompt, running or not,
+is computed only from where they differ: samples of one task, and later turns of an episode. Only the states of prompts
+are reused, never those of generated tokens, because the two differ in their last bits.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "Job"]
 
-_PROMPT_TOKENS = 4096  # of prompts in one pass: more would only need more memory
+_PROMPT_TOKENS = 4096  # of prompts in one pass; more would only need more memory
 Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One answer to be made."""
+    """One answer to generate."""
 
     prompt: Sequence[int]
     limit: int
@@ -60,7 +60,7 @@ class Job:
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """What stands in a row: a prompt, as far as it is computed."""
+    """The content of a row: a prompt, as far as it is computed."""
 
     tokens: numpy.ndarray
     computed: int = 0
@@ -69,12 +69,12 @@ class _Row:
 
     @property
     def length(self) -> int:
-        """How many tokens are in it, those included that were drawn."""
+        """Number of tokens in the row, including sampled ones."""
         return len(self.tokens) + (len(self.job.token_ids) if self.job is not None else 0)
 
     def shares(self, prompt: numpy.ndarray) -> int:
-        """How many tokens of its own prompt another one begins with, in whole blocks."""
-        # One token of a prompt is always computed: the first token of the answer comes out of it.
+        """Number of tokens that another prompt shares with this one at the start, in whole blocks."""
+        # At least one token of a prompt is always computed, because the first token of the answer follows from it.
         limit = min(len(self.tokens), len(prompt) - 1)
         differs = numpy.flatnonzero(self.tokens[:limit] != prompt[:limit])
         return int(differs[0] if len(differs) else limit) // BLOCK * BLOCK
@@ -87,7 +87,7 @@ class _Call:
 
 
 class Engine:
-    """The thread and what it works on. All of its methods may be called from anywhere."""
+    """The thread and its data. All methods can be called from any thread."""
 
     def __init__(
         self, load: Callable[[], PreTrainedModel], end_ids: frozenset[int], batch: int, version: str = ""
@@ -107,30 +107,30 @@ class Engine:
         return job.future
 
     def call(self, run: Callable[[], Answer]) -> Future[Answer]:
-        """Run something on the engine's thread, when all that was asked before is done and nothing else is begun."""
+        """Run a function on the engine's thread, after all earlier requests and before any later one."""
         call = _Call(run)
         self._put(call)
         return call.future
 
     def model(self) -> PreTrainedModel:
-        """The model that is served. Only for what runs on the engine's thread."""
+        """The served model. Only for functions that run on the engine's thread."""
         if self._model is None:
             self._model = self._load()
         return self._model
 
     def serve(self, model: PreTrainedModel, version: str) -> None:
-        """Answer with this model from now on. Only for what runs on the engine's thread."""
+        """Serve this model from now on. Only for functions that run on the engine's thread."""
         self._model, self._version = model, version
         self.forget()
 
     def forget(self) -> None:
-        """Give the rows' memory back. Only for what runs on the engine's thread."""
+        """Release the memory of the rows. Only for functions that run on the engine's thread."""
         self._rows.clear()
         for row in self._places:
             row.tokens, row.computed = row.tokens[:0], 0
 
     def close(self) -> None:
-        """End the thread; what is still asked for is cancelled."""
+        """End the thread. Open requests are cancelled."""
         self._closed = True
         self._asked.put(None)
         if self._thread is not None:
@@ -138,9 +138,9 @@ class Engine:
 
     def _put(self, item: Job | _Call) -> None:
         if self._closed:
-            raise AgentfwError("this policy is closed", fix="make a new one")
+            raise AgentfwError("this policy is closed", fix="create a new one")
         if self._thread is None:
-            # A daemon: whoever forgets to close a policy can still end the program.
+            # A daemon, so that the program can end even if a policy isn't closed.
             self._thread = threading.Thread(target=self._work, name="agentfw generation", daemon=True)
             self._thread.start()
         self._asked.put(item)
@@ -168,7 +168,7 @@ class Engine:
             item.future.cancel()
 
     def _listen(self) -> bool:
-        """Take what was asked; wait for it where there is nothing else to do. False when it is time to end."""
+        """Take new requests. Wait for one if there is nothing else to do. False if the engine should end."""
         while True:
             try:
                 item = self._asked.get(block=not (self._busy() or self._waiting))
@@ -187,7 +187,7 @@ class Engine:
             call.future.set_exception(self._explained(error))
 
     def _fail(self, error: Exception) -> None:
-        """Whatever went wrong in a pass, nobody waits for it any longer, and the next requests begin anew."""
+        """After an error in a pass, fail all requests and start afresh for later ones."""
         explained = self._explained(error)
         for row in self._busy():
             if row.job is not None and row.job.future.set_running_or_notify_cancel():
@@ -200,8 +200,8 @@ class Engine:
 
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
             return AgentfwError(
-                f"no memory is left to generate with {self._rows.count} rows: {str(error).splitlines()[0]}",
-                fix="lower policy.batch or policy.context, or keep the model in fewer bits with policy.precision",
+                f"out of memory while generating with {self._rows.count} rows: {str(error).splitlines()[0]}",
+                fix="lower policy.batch or policy.context, or use fewer bits with policy.precision",
             )
         return error
 
@@ -211,7 +211,7 @@ class Engine:
         return [row for row in self._places if row.job is not None]
 
     def _admit(self) -> None:
-        """Give waiting jobs a row, in order, up to a call, which they must not overtake."""
+        """Assign rows to waiting jobs in order, up to a call, which later jobs must not overtake."""
         put_off: list[Job | _Call] = []
         room = len(self._places) - len(self._busy())
         while self._waiting and isinstance(self._waiting[0], Job) and room:
@@ -226,7 +226,7 @@ class Engine:
         self._waiting.extendleft(reversed(put_off))
 
     def _place(self, job: Job) -> bool:
-        """Put a job into a row; False if it had better wait until somebody has computed what it begins with."""
+        """Put a job into a row. False if it should wait until another row has computed its prefix."""
         shared = [row.shares(job.tokens) for row in self._places]
         ready = [min(length, row.computed // BLOCK * BLOCK) for length, row in zip(shared, self._places, strict=True)]
         best = max(range(len(ready)), key=ready.__getitem__)
@@ -236,7 +236,7 @@ class Engine:
         idle = [index for index, row in enumerate(self._places) if row.job is None]
         chosen = best
         if best not in idle or self._places[best].computed - ready[best] >= BLOCK:
-            # Where something would be lost, it goes on from a copy.
+            # If the row's content is still useful, continue on a copy.
             others = [index for index in idle if index != best] or idle
             chosen = min(others, key=lambda index: self._places[index].used)
             if chosen != best and ready[best]:
@@ -250,7 +250,7 @@ class Engine:
         row.job, row.used = None, self._clock
 
     def _close_ranks(self) -> None:
-        """Bring the last few that are busy to the front: a pass goes over all rows up to the last busy one."""
+        """Move the last busy rows to the front, because a pass covers all rows up to the last busy one."""
         busy = [index for index, row in enumerate(self._places) if row.job is not None]
         if not busy or 2 * blocks(len(busy)) > blocks(busy[-1] + 1):
             return
@@ -263,7 +263,7 @@ class Engine:
     # -- one pass ----------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """One forward pass: a stretch of each prompt that isn't computed yet, and one token for all the others."""
+        """One forward pass: a part of each prompt that isn't computed yet, and one token for all other rows."""
         import torch
 
         for row in self._busy():
@@ -288,7 +288,7 @@ class Engine:
             self._draw(list(asking), logits)
 
     def _planned(self) -> tuple[dict[_Row, int], list[int], list[int], Plan]:
-        """The rows that get a token from the next pass and where in it, its tokens, and their places."""
+        """The rows that get a token from the next pass, its tokens, and their positions."""
         asking: dict[_Row, int] = {}
         tokens: list[int] = []
         positions: list[int] = []
@@ -323,9 +323,9 @@ class Engine:
             [float(job.numbers.random()) for job in jobs],
         )
         for row, job, token, logprob in zip(rows, jobs, token_ids, logprobs, strict=True):
-            if logprob != logprob:  # not a number
+            if logprob != logprob:  # NaN
                 raise AgentfwError(
-                    "the model's logits are no numbers: its weights are broken",
+                    "the model's logits are NaN: its weights are broken",
                     fix="go back to an earlier checkpoint, and train with a lower learning rate",
                 )
             job.token_ids.append(token)

@@ -1,14 +1,14 @@
-"""The keys and values of many sequences side by side, a row each, and attention over them.
+"""The KV cache of the policy `transformers`: keys and values of many sequences, one per row, and their attention.
 
-The one rule: what is computed for a row doesn't depend on the other rows, nor on how its prompt was cut. On a CPU that
-holds to the last bit, because a kernel that is asked in the same shape adds in the same order: so tokens come in blocks
-of 16, and keys in stretches of 512 of which the unwritten ones are masked.
+The result of a row doesn't depend on the other rows, or on how its prompt was split. On a CPU this holds to the last
+bit, because a kernel that is called with the same shape always adds in the same order. For that, tokens come in blocks
+of 16, and keys in stretches of 512, with unwritten keys masked.
 
     rows = Rows(64)
     model(tokens, position_ids=positions, agentfw_plan=Plan(rows, segments=[Segment(row=0, start=0, length=32)]))
 
-A forward pass sees one long line of tokens: first stretches of prompts (`segments`), then one token for each row that
-is being continued. What belongs together is decided here, in the attention; the rest of a model looks at single tokens.
+A forward pass gets one long sequence of tokens: first parts of prompts (`segments`), then one token for each row that
+is being continued. Only the attention knows which tokens belong together. The rest of a model works on single tokens.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["ATTENTION", "BLOCK", "Plan", "Rows", "Segment", "blocks", "register_attention"]
 
 ATTENTION = "agentfw_rows"
-"""The name of this attention in transformers' register."""
+"""Name of this attention in transformers' register."""
 BLOCK = 16
 _KEYS = 512
-_AT_ONCE = 256  # queries of one prompt that look at the same keys, so that few of them are masked
+_AT_ONCE = 256  # queries of one prompt that are computed with the same keys, so that few keys are masked
 _NEEDS = {
     "sliding_window": "layers that look back only so far",
     "softcap": "capped attention",
@@ -37,7 +37,7 @@ _NEEDS = {
 
 
 def blocks(length: int) -> int:
-    """The length in whole blocks, in tokens."""
+    """The length rounded up to whole blocks, in tokens."""
     return _whole(length, BLOCK)
 
 
@@ -47,7 +47,7 @@ def _whole(length: int, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of one prompt, in whole blocks."""
+    """A part of one prompt, in whole blocks."""
 
     row: int
     start: int
@@ -55,22 +55,22 @@ class Segment:
 
 
 class _Continued(NamedTuple):
-    """The rows that get one more token, as every layer needs them."""
+    """The rows that get one more token, in the form that every layer needs."""
 
     rows: Tensor
     positions: Tensor
     hidden: Tensor
-    """Minus infinity for the keys that a row doesn't look at, else 0: [rows in whole blocks, 1, 1, keys]."""
+    """Minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, keys]."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What one forward pass computes."""
+    """The content of one forward pass."""
 
     rows: Rows
     segments: Sequence[Segment] = ()
     ends: Sequence[int] = ()
-    """For each row from 0 on, in whole blocks: the position of its next token, or -1 where it isn't continued."""
+    """For each row, in whole blocks: the position of its next token, or -1 if it isn't continued."""
     _continued: _Continued | None = None
     _seen: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
@@ -81,14 +81,14 @@ class Plan:
             ends = torch.tensor(self.ends, device=device)
             rows = (ends >= 0).nonzero()[:, 0]
             keys = torch.arange(max(_KEYS, blocks(max(self.ends) + 1)), device=device)
-            # A row that isn't continued looks at its first token, because it has to look somewhere.
+            # A row that isn't continued attends to its first token, because softmax needs at least one key.
             unseen = keys[None, :] > ends.clamp(min=0)[:, None]
             hidden = torch.zeros(unseen.shape, device=device).masked_fill_(unseen, float("-inf"))
             self._continued = _Continued(rows, ends[rows], hidden[:, None, None, :])
         return self._continued
 
     def seen(self, start: int, end: int, device: Any) -> Tensor:
-        """Which keys the tokens of a prompt from `start` to `end` look at: [blocks, 1, tokens in a block, keys]."""
+        """The key mask of a prompt's tokens from `start` to `end`: [blocks, 1, tokens in a block, keys]."""
         if (start, end) not in self._seen:
             import torch
 
@@ -99,7 +99,7 @@ class Plan:
 
 
 class Rows:
-    """Keys and values [rows, heads, tokens, width] of every layer; made when a layer first has some."""
+    """Keys and values [rows, heads, tokens, width] of every layer. Allocated when a layer first needs them."""
 
     def __init__(self, count: int) -> None:
         self.count = blocks(count)
@@ -107,7 +107,7 @@ class Rows:
         self._capacity = _KEYS
 
     def reserve(self, length: int) -> None:
-        """Make room for rows of this many tokens."""
+        """Allocate room for rows of this many tokens."""
         import torch.nn.functional as functional
 
         wanted = _whole(length, _KEYS)
@@ -136,13 +136,13 @@ class Rows:
                 cached[two, :, :length] = kept
 
     def clear(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._layers.clear()
         self._capacity = _KEYS
 
 
 def register_attention() -> None:
-    """Let transformers know this attention under its name."""
+    """Register this attention with transformers."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(ATTENTION, _attention)
@@ -158,7 +158,7 @@ def _attention(
     agentfw_plan: Plan | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls in each layer. Queries [1, heads, tokens, width]; out comes [1, tokens, heads, width]."""
+    """The attention function of each layer. Queries [1, heads, tokens, width]; returns [1, tokens, heads, width]."""
     import torch
     import torch.nn.functional as functional
 
@@ -185,7 +185,7 @@ def _attention(
             here = slice(offset, offset + min(_AT_ONCE, end - start))
             seen = plan.seen(start, start + here.stop - here.start, query.device)
             asked = query[0, :, here].unflatten(1, (-1, BLOCK)).transpose(0, 1)
-            same = (len(asked), -1, -1, -1)  # every block looks at the same keys
+            same = (len(asked), -1, -1, -1)  # every block uses the same keys
             found = functional.scaled_dot_product_attention(
                 asked,
                 keys[segment.row : segment.row + 1, :, : seen.shape[-1]].expand(same),
@@ -200,11 +200,11 @@ def _attention(
         made = plan.continued(query.device)
         keys[made.rows, :, made.positions] = key[0, :, offset:].transpose(0, 1)[made.rows]
         values[made.rows, :, made.positions] = value[0, :, offset:].transpose(0, 1)[made.rows]
-        # The queries that share a key stand together: [rows, heads of keys, queries that share one, width].
+        # Group the queries that share a key: [rows, heads of keys, queries that share one, width].
         asked = query[0, :, offset:].transpose(0, 1).unflatten(1, (keys.shape[1], -1))
         count, width = len(asked), made.hidden.shape[-1]
         scale = asked.shape[-1] ** -0.5 if scaling is None else scaling
-        # By hand: for one query a row the kernel above does twice the work.
+        # Computed by hand: for one query per row, the kernel above does twice the work.
         weights = (asked @ keys[:count, :, :width].transpose(2, 3)).float().mul_(scale).add_(made.hidden).softmax(-1)
         found = weights.to(values.dtype) @ values[:count, :, :width]
         answer[0, :, offset:] = found.flatten(1, 2).transpose(0, 1)

@@ -1,10 +1,10 @@
-"""Which weights the policy `transformers` answers with: the base, or the base with an adapter, or another whole model.
+"""The weights of the policy `transformers`: the base, the base with an adapter, or another full model.
 
-The one rule: a version is served whole or not at all. An adapter that doesn't fit its base in every tensor is an error,
-and what was served before is served still.
+A version is served completely or not at all. An adapter that doesn't match its base in every tensor is an error, and
+the previous version stays in use.
 
-In fp32 an adapter is merged into a base loaded afresh, which costs nothing while generating and is as exact as the
-base; in fewer bits merging would round what was learned away, so there the adapter stays beside the base.
+In fp32 an adapter is merged into a freshly loaded base, which costs nothing during generation and is as precise as the
+base. With fewer bits, merging would round away what was learned, so the adapter stays separate.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["Weights"]
 
 
 class Weights:
-    """Loads what is to be served."""
+    """Loads the weights to serve."""
 
     def __init__(self, base: Path, precision: Precision, device: str, attention: str) -> None:
         self.base, self.precision, self.device, self.attention = base, precision, device, attention
-        self._tuned: Any = None  # the base with room for an adapter beside it; not in fp32
+        self._tuned: Any = None  # the base with a separate adapter; not in fp32
         self._count = 0
 
     def of_base(self) -> PreTrainedModel:
         return load_base(self.base, self.precision, self.device, attention=self.attention)
 
     def of(self, adapter: Path) -> PreTrainedModel:
-        """The model with an adapter, or the whole model that a folder holds."""
+        """The model with an adapter, or the full model in a folder."""
         if (adapter / "adapter_config.json").is_file():
             return self._adapted(adapter)
         if (adapter / "config.json").is_file() and has_weights(adapter):
@@ -42,7 +42,7 @@ class Weights:
             return load_base(adapter, self.precision, self.device, attention=self.attention)
         raise SettingsError(
             f"{adapter} is neither an adapter nor a model",
-            fix="it should hold adapter_config.json and adapter_model.safetensors, or config.json and weights",
+            fix="it must contain adapter_config.json and adapter_model.safetensors, or config.json and weights",
         )
 
     def _adapted(self, adapter: Path) -> PreTrainedModel:
@@ -53,7 +53,7 @@ class Weights:
 
         merged = self.precision == "fp32" or (self.precision == "auto" and self.device == "cpu")
         self._count += 1
-        name = f"served{self._count}"  # PEFT allows no dots in a name, and versions may have some
+        name = f"served{self._count}"  # PEFT doesn't allow dots in a name, but versions may have some
         before = None if merged else self._tuned
         try:
             if before is None:
@@ -79,7 +79,7 @@ class Weights:
 
 
 def _check(tuned: Any, adapter: Path, name: str) -> None:
-    """PEFT passes over what it doesn't find, on either side, with no more than a warning."""
+    """Raise if PEFT ignored tensors on either side, for which it only gives a warning."""
     from peft import get_peft_model_state_dict
     from safetensors import safe_open
 
@@ -89,5 +89,5 @@ def _check(tuned: Any, adapter: Path, name: str) -> None:
     if given != wanted:
         lacks, extra = sorted(wanted - given), sorted(given - wanted)
         raise ValueError(
-            f"it lacks {len(lacks)} tensors and has {len(extra)} that nobody knows, such as {(lacks + extra)[0]}"
+            f"it lacks {len(lacks)} tensors and has {len(extra)} unknown ones, such as {(lacks + extra)[0]}"
         )

@@ -7,8 +7,8 @@ works with every environment that reports its state.
     learn(table, episodes, discount=0.99)
     table.best("observe 2/8, margin 3")
 
-Q-learning on the continuous clock (an SMDP): what is paid between two choices is discounted by when it was paid, and
-the next state's best value by when that choice was due. The rate of a value falls with how often it was visited.
+It does Q-learning in continuous time (an SMDP): rewards between two choices are discounted by when they were paid, and
+the next state's best value by when that choice was due. The learning rate of a value falls with its number of visits.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw.episode import Episode, Intervention, Turn
+from agentfw import Episode, Intervention, Time, Turn
 from agentfw.errors import SettingsError
-from agentfw.runs.journal import write_whole
-from agentfw.timeline import Time
+from agentfw.runs import write_whole
 
 __all__ = ["Choice", "Table", "learn"]
 
 Choice = Intervention | None
-"""A call, or None: to do nothing."""
+"""A call, or None to do nothing."""
 
 
 class Table:
-    """Values and visits of each choice, by state."""
+    """Values and visit counts of each choice, by state."""
 
     def __init__(self, choices: Sequence[Choice] = ()) -> None:
         self.choices: list[Choice] = list(choices)
@@ -39,7 +38,7 @@ class Table:
         self.visits: dict[str, list[int]] = {}
 
     def best(self, state: str) -> int:
-        """The place of the choice that is worth most; of equal ones, and in a state never seen, the first."""
+        """Index of the choice with the greatest value; the first among equals and in an unknown state."""
         values = self.values.get(state)
         return max(range(len(values)), key=values.__getitem__) if values else 0
 
@@ -48,7 +47,7 @@ class Table:
         return max(values) if values else 0.0
 
     def row(self, state: str) -> tuple[list[float], list[int]]:
-        """The values and visits of a state, to be changed."""
+        """The values and visits of a state, for modification."""
         values, visits = self.values.setdefault(state, []), self.visits.setdefault(state, [])
         missing = len(self.choices) - len(values)
         values += [0.0] * missing
@@ -56,7 +55,7 @@ class Table:
         return values, visits
 
     def place(self, choice: Choice) -> int:
-        """Where a choice stands; one that is new is put at the end."""
+        """Index of a choice. A new one is added at the end."""
         for number, known in enumerate(self.choices):
             if _key(known) == _key(choice):
                 return number
@@ -74,7 +73,7 @@ class Table:
 
     @classmethod
     def from_record(cls, record: Any) -> Table:
-        """A table from plain values; a ValueError, KeyError or TypeError where they are none."""
+        """A table from plain values. Raises ValueError, KeyError or TypeError if they are no table."""
         table = cls([None if key is None else Intervention(str(key[0]), dict(key[1])) for key in record["choices"]])
         for state, row in record["states"].items():
             table.values[state] = [float(value) for value in row["values"]]
@@ -88,13 +87,13 @@ class Table:
 
     @classmethod
     def load(cls, path: Path) -> Table:
-        fix = "pass a table that the learner `tabular` or Table.save wrote"
+        fix = "pass a table written by the learner `tabular` or Table.save"
         try:
             return cls.from_record(json.loads(path.read_text("utf-8")))
         except OSError as error:
             raise SettingsError(f"can't read the table {path}: {error.strerror}", fix=fix) from None
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise SettingsError(f"{path} is no table of values: {error!r}", fix=fix) from None
+            raise SettingsError(f"{path} is not a value table: {error!r}", fix=fix) from None
 
 
 def _key(choice: Choice) -> list[Any] | None:
@@ -103,24 +102,24 @@ def _key(choice: Choice) -> list[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One choice in an episode, and what was paid from then until the next one."""
+    """One choice in an episode, and the rewards until the next one."""
 
     state: str
     choice: Choice
     paid: float
     lasted: Time
     following: str | None
-    """The state of the next choice; None where there is none."""
+    """The state of the next choice; None if there is none."""
 
 
 def learn(table: Table, episodes: Sequence[Episode], *, discount: float, decay: float) -> int:
-    """Learn from episodes, in order; how many choices there were to learn from.
+    """Learn from episodes in order. Returns the number of choices learned from.
 
-    A choice that was visited n times before moves by the (n + 1) ** -decay-th part of what it was off by.
+    The value of a choice with n earlier visits moves by (n + 1) ** -decay of its error.
     """
     count = 0
     for episode in episodes:
-        # From the end: what comes of a choice is known before the choice is valued.
+        # From the end, so that the outcome of a choice is known before it is valued.
         for step in reversed(list(_steps(episode, discount))):
             place = table.place(step.choice)
             values, visits = table.row(step.state)
@@ -152,7 +151,7 @@ def _steps(episode: Episode, discount: float) -> Iterator[_Step]:
 
 
 def _shown(episode: Episode, seen: Sequence[int]) -> str | None:
-    """The last state among the observations that were seen together."""
+    """The last state among observations that were seen together."""
     told = [episode.events[index].data["state"] for index in seen if "state" in episode.events[index].data]
     return str(told[-1]) if told else None
 

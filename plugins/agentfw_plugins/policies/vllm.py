@@ -1,13 +1,13 @@
-"""A language model behind vLLM: a server that is started here, or one that runs already, or an engine in this process.
+"""The policy `vllm`: a vLLM server, started here or already running, or a vLLM engine in this process.
 
-The one rule: what was published is what answers. Each version is an adapter under a name of its own, loaded while vLLM
-runs; nothing is ever replaced under a name that requests may be using, and what nobody uses any longer is unloaded.
+A published version is the one that answers. Each version is an adapter with its own name, loaded while vLLM runs. An
+adapter that requests may be using is never replaced, and unused adapters are unloaded.
 
     agentfw train calendar --policy vllm --set policy.model=path/to/model
     agentfw train calendar --policy vllm --set policy.model=path/to/model --set policy.base_url=http://gpu-7:8000
 
-Prompts go over as token ids, and answers come back as token ids with their logprobs: text is for reading only. A server
-that is started here ends with this process, whatever ends that.
+Prompts are sent as token ids, and answers are token ids with logprobs. Text is only for reading. A server that is
+started here ends with this process, however the process ends.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
+from agentfw import Generation, Policy, Request, Usage
 from agentfw.errors import AgentfwError, SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 from ..models import Chat, check_adapter, locate
 from .sampling import request_seed
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class VLLMPolicy(Policy):
-    """A model that vLLM serves."""
+    """A model served by vLLM."""
 
     def __init__(self, settings: VLLMSettings | None = None) -> None:
         self.settings = settings or VLLMSettings()
@@ -49,8 +49,8 @@ class VLLMPolicy(Policy):
         if room < 1:
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
-                f"reads {context} at most",
-                fix="set window to keep fewer turns, or take a model with a longer context",
+                f"reads at most {context}",
+                fix="set window to keep fewer turns, or use a model with a longer context",
             )
         sampling = request.sampling
         question = Question(
@@ -79,12 +79,13 @@ class VLLMPolicy(Policy):
             finish=sampled.finish,
             temperature=question.temperature,
             top_p=question.top_p,
+            usage=Usage(prompt=len(prompt), cached=sampled.cached, sampled=len(sampled.token_ids)),
         )
 
     async def publish(self, adapter: Path, version: str) -> None:
         self._check(adapter)
         await self._backend.open()
-        # Its own name also on a server that others use, or that an earlier training of this name used.
+        # Unique also on a server that is shared, or that an earlier training of this name used.
         name = f"{version}.{uuid4().hex[:8]}"
         await self._backend.load(name, adapter.resolve())
         before, self._name, self._version = self._name, name, version
@@ -112,20 +113,20 @@ class VLLMPolicy(Policy):
             try:
                 await self._backend.unload(name)
             except AgentfwError as error:
-                # It costs memory there and nothing else.
+                # It only costs memory there.
                 logger.warning("%s could not be unloaded: %s", name, error)
 
     def _check(self, adapter: Path) -> None:
         config = adapter / "adapter_config.json"
         if not config.is_file():
             raise SettingsError(
-                f"{adapter} is no adapter, and vLLM takes nothing else while it runs",
+                f"{adapter} is not an adapter, and a running vLLM can only load adapters",
                 fix="train with learner.weights=lora, or use the policy transformers for whole models",
             )
         rank = json.loads(config.read_text("utf-8")).get("r", 0)
         if rank > self.settings.rank:
             raise SettingsError(
-                f"the adapter {adapter} has rank {rank}, and vLLM was started for {self.settings.rank} at most",
+                f"the adapter {adapter} has rank {rank}, but vLLM was started for at most {self.settings.rank}",
                 fix=f"set policy.rank to {rank} or more",
             )
         check_adapter(adapter, self._folder)
@@ -135,8 +136,8 @@ def _backend(settings: VLLMSettings, folder: Path) -> Backend:
     if settings.mode == "process":
         if settings.base_url or settings.python or settings.arguments:
             raise SettingsError(
-                "policy.base_url, policy.python and policy.arguments are about a server, and policy.mode is process",
-                fix="leave them out, or set policy.mode to server",
+                "policy.base_url, policy.python and policy.arguments need a server, but policy.mode is process",
+                fix="remove them, or set policy.mode to server",
             )
         from .vllm_process import VLLMProcess
 

@@ -1,6 +1,6 @@
-"""What the policy `vllm` can be told, and what it asks of the place where vLLM runs.
+"""The settings of the policy `vllm`, and the interface to vLLM: a server or an engine.
 
-The one rule: every method of a backend comes back or raises an error that names the culprit, in finite time.
+Every method of a backend returns, or raises an error that names the cause, in finite time.
 """
 
 from __future__ import annotations
@@ -24,43 +24,41 @@ _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri")
 
 
 class VLLMSettings(Settings):
-    model: str = Field("tiny", description="A folder with a model in the form of Hugging Face, or tiny, which ships.")
+    model: str = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
     mode: Literal["server", "process"] = Field(
-        "server", description="Whether vLLM runs as a server or in this process, where it has to be installed then."
+        "server", description="Whether vLLM runs as a server or in this process, where it must then be installed."
     )
-    base_url: str = Field("", description="A server that runs already; empty starts one.")
-    api_key_env: str = Field("VLLM_API_KEY", description="The environment variable with that server's key, if any.")
-    python: str = Field("", description="The Python that has vLLM, for a server started here; empty is this one.")
-    arguments: tuple[str, ...] = Field((), description="Further arguments of `vllm serve`, for a server started here.")
+    base_url: str = Field("", description="Address of a running server. Default: start one.")
+    api_key_env: str = Field("VLLM_API_KEY", description="Environment variable with that server's key, if any.")
+    python: str = Field("", description="Python that has vLLM, for a server started here. Default: this one.")
+    arguments: tuple[str, ...] = Field((), description="More arguments of `vllm serve`, for a server started here.")
     precision: Precision = Field(
-        "auto", description="fp32, bf16, or nf4 (four bits a weight); auto is what the model's files are in."
+        "auto", description="fp32, bf16, or nf4 (4-bit weights). `auto` is the precision of the model's files."
     )
     context: int | None = Field(
-        None, ge=2, description="How long prompt and answer may be together; where not set, as long as the model can."
+        None, ge=2, description="Maximum tokens of prompt and answer together. Default: the model's maximum."
     )
-    max_tokens: int = Field(512, ge=1, description="How long an answer may be, where the run doesn't say.")
-    concurrency: int = Field(64, ge=1, description="How many requests may be in flight.")
-    memory: float = Field(0.9, gt=0, le=1, description="Which share of the GPU's memory vLLM takes, if started here.")
-    sleep: bool = Field(
-        False, description="Give the GPU's memory back while the learner works: for when both are on one GPU."
-    )
-    rank: Literal[8, 16, 32, 64, 128, 256] = Field(16, description="The highest rank that an adapter may have.")
-    start_deadline: float = Field(900.0, gt=0, description="Seconds for vLLM to start.")
-    deadline: float = Field(300.0, gt=0, description="Seconds for one request with all its retries.")
-    retries: int = Field(5, ge=0, description="How many more times a request is tried when the server is busy or gone.")
+    max_tokens: int = Field(512, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
+    concurrency: int = Field(64, ge=1, description="Maximum number of concurrent requests.")
+    memory: float = Field(0.9, gt=0, le=1, description="Share of the GPU's memory for vLLM, if started here.")
+    sleep: bool = Field(False, description="Release GPU memory while the learner works, if both share a GPU.")
+    rank: Literal[8, 16, 32, 64, 128, 256] = Field(16, description="Maximum rank of adapters.")
+    start_deadline: float = Field(900.0, gt=0, description="Timeout for starting vLLM, in seconds.")
+    deadline: float = Field(300.0, gt=0, description="Timeout of one request including all retries, in seconds.")
+    retries: int = Field(5, ge=0, description="Maximum number of retries if the server is busy or unreachable.")
 
     @field_validator("base_url")
     @classmethod
     def _address(cls, value: str) -> str:
         parts = urlsplit(value)
         if value and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise ValueError("must begin with http:// or https:// and name a host")
+            raise ValueError("must start with http:// or https:// and name a host")
         return value.rstrip("/").removesuffix("/v1")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One answer to be drawn."""
+    """One answer to sample."""
 
     prompt: Sequence[int]
     limit: int
@@ -71,13 +69,13 @@ class Question:
 
 
 class Backend(Protocol):
-    """Where vLLM runs. An adapter is known by its name; the base by none.
+    """A running vLLM. Adapters are referred to by name, and the base by no name.
 
-    `complete` gives the logprobs of the sampled distribution, or none; `score` gives the model's own.
+    `complete` returns the logprobs of the sampled distribution, or none. `score` returns the model's own logprobs.
     """
 
     async def open(self) -> int:
-        """Start what has to be started, once; how many tokens the model reads."""
+        """Start vLLM if necessary. Returns the model's maximum number of tokens."""
 
     async def complete(self, question: Question, name: str) -> Sampled: ...
 
@@ -95,16 +93,16 @@ class Backend(Protocol):
 
 
 def engine_options(settings: VLLMSettings) -> dict[str, Any]:
-    """How vLLM is set up, by the names of its engine arguments."""
+    """The options for vLLM, by the names of its engine arguments."""
     options: dict[str, Any] = {
         "dtype": {"auto": "auto", "fp32": "float32"}.get(settings.precision, "bfloat16"),
         "enable_lora": True,
         "max_lora_rank": settings.rank,
-        "max_loras": 2,  # the newest, and the one before while requests that began with it are in flight
+        "max_loras": 2,  # the newest, and the previous one for requests that are still using it
         "enable_prefix_caching": True,
         "max_num_seqs": settings.concurrency,
         "gpu_memory_utilization": settings.memory,
-        # A model's own taste in sampling would change what was asked for.
+        # The model's own sampling defaults would change the request.
         "generation_config": "vllm",
         # Logprobs of the distribution that is sampled from, with temperature and top_p.
         "logprobs_mode": "processed_logprobs",
@@ -116,6 +114,6 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
     if settings.sleep:
         options["enable_sleep_mode"] = True
     if not any(Path(device).exists() for device in _GPUS):
-        # On a CPU vLLM stops dead when it cuts the prompt of a request that has a seed.
+        # On a CPU, vLLM fails when it splits the prompt of a request with a seed.
         options["enable_chunked_prefill"] = False
     return options

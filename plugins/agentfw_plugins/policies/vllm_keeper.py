@@ -1,7 +1,7 @@
-"""Runs a command that must not outlive whoever started it. A program of its own; it imports nothing of agentfw.
+"""Runs a command that must not outlive the process that started it. A separate program without agentfw imports.
 
-The one rule: when the pipe on its standard input closes, for whatever reason, `kill -9` of the starter included, the
-command and all that it started are ended, politely first and soon not politely at all.
+When the pipe on its standard input closes for any reason, including `kill -9` of the parent, it ends the command and
+all child processes, first with SIGTERM and then with SIGKILL.
 
     python vllm_keeper.py COMMAND [ARGUMENT]...
 """
@@ -16,13 +16,13 @@ import threading
 import time
 from contextlib import suppress
 
-_POLITE = 5.0  # seconds
+_POLITE = 5.0  # seconds between the two signals
 
 
 def main(command: list[str]) -> int:
-    # A session of its own makes it a group that can be ended as one, and keeps a terminal's Ctrl-C away from it.
+    # In a session of its own, so that the group can be ended as one, and a terminal's Ctrl-C doesn't reach it.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    # In a thread, so that the wait below goes on: who isn't waited for counts as alive.
+    # In a thread, so that the loop below continues. An unreaped child would count as alive.
     signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=_end, args=(child,)).start())
     threading.Thread(target=_watch, args=(child,), daemon=True).start()
     code = child.wait()
@@ -31,13 +31,13 @@ def main(command: list[str]) -> int:
 
 
 def _watch(child: subprocess.Popen[bytes]) -> None:
-    while os.read(0, 4096):  # not sys.stdin, whose lock this thread would hold while Python ends
+    while os.read(0, 4096):  # not sys.stdin, whose lock this thread would hold while Python exits
         pass
     _end(child)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the command's whole group, also what is left of it when the command itself is gone."""
+    """End the whole process group, including children that outlived the command."""
     until = time.monotonic() + _POLITE
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGTERM)

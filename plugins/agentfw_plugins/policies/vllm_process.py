@@ -1,7 +1,7 @@
-"""vLLM as an engine that this process holds, for a Python that has both agentfw and vLLM.
+"""A vLLM engine in this process, for a Python with both agentfw and vLLM.
 
-The one rule is that of every backend: nobody waits for an engine that won't answer. vLLM keeps the model in a process
-of its own also here, and ends it with this one.
+As in every backend, all calls to the engine have a timeout. vLLM runs the model in a process of its own here too, and
+ends it with this one.
 
     agentfw train calendar --policy vllm --set policy.mode=process --set policy.model=path/to/model
 """
@@ -25,7 +25,7 @@ __all__ = ["VLLMProcess"]
 
 
 class VLLMProcess:
-    """One engine."""
+    """A vLLM engine."""
 
     def __init__(self, settings: VLLMSettings, folder: Path) -> None:
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -63,10 +63,12 @@ class VLLMProcess:
             logprobs=0,
             detokenize=False,
         )
-        answer = (await self._asked(question.prompt, sampling, name)).outputs[0]
+        asked = await self._asked(question.prompt, sampling, name)
+        answer = asked.outputs[0]
         ids = tuple(answer.token_ids)
         logprobs = tuple(float(said[token].logprob) for token, said in zip(ids, answer.logprobs, strict=True))
-        return Sampled(ids, logprobs, "stop" if ids[-1] in question.end_ids else "length", name)
+        finish = "stop" if ids[-1] in question.end_ids else "length"
+        return Sampled(ids, logprobs, finish, name, getattr(asked, "num_cached_tokens", None))
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]
@@ -114,13 +116,13 @@ class VLLMProcess:
         except TimeoutError:
             raise EndpointError(
                 f"vLLM in this process didn't {what} within {seconds:g} s",
-                fix="is the machine overloaded? lower policy.concurrency, or raise the deadline",
+                fix="the machine may be overloaded: lower policy.concurrency, or raise the deadline",
             ) from None
         except (AgentfwError, asyncio.CancelledError):
             raise
         except Exception as error:
             raise EndpointError(
                 f"vLLM in this process can't {what}: {type(error).__name__}: {error}",
-                fix="its log on stderr says more; where memory is short, lower policy.memory, "
+                fix="see its log on stderr; if memory is low, reduce policy.memory, "
                 "policy.context or policy.concurrency",
             ) from error

@@ -1,7 +1,7 @@
-"""vLLM as a server: started here, or running already.
+"""A vLLM server, started here or already running.
 
-The one rule: nobody waits for a server that won't answer. It has a deadline to start and one for each request; whatever
-goes wrong is told with the end of its log, and a server that was started here ends with this process (vllm_keeper).
+Starting and every request have a deadline. Errors include the end of the server's log. A server that was started here
+ends with this process (vllm_keeper).
 
     server = VLLMServer(VLLMSettings(model="path/to/model", python="/opt/vllm/bin/python"), folder)
     context = await server.open()
@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from agentfw.errors import EndpointError, SettingsError
 
 from .endpoint import Endpoint, Malformed, Refused, key_in
+from .openai_wire import read_usage
 from .sampling import Sampled
 from .vllm_backend import Question, VLLMSettings, engine_options
 
@@ -40,39 +41,39 @@ Answer = TypeVar("Answer")
 
 _NAME = "base"
 _NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-"""What a server might otherwise take from the model's generation_config.json."""
-_PROCESSED = 0.75  # at temperature 2 logprobs lie half as far apart as at 1, if they are those of the temperature
-_LOOK = 0.5  # seconds between two looks whether a server is up
-_TAIL = 20_000  # characters of the log that an error may look into
+"""Sampling defaults that a server might otherwise take from the model's generation_config.json."""
+_PROCESSED = 0.75  # at temperature 2 logprobs are half as far apart as at 1, if they are those of the temperature
+_LOOK = 0.5  # seconds between checks whether a server is up
+_TAIL = 20_000  # characters of the log that are searched for an error
 _ENDING = 15.0  # seconds for a server to end
-_DYING = 3.0  # seconds in which one that doesn't answer may turn out to be dead
-_ADVICE = "what does the server's log say?"
+_DYING = 3.0  # seconds to wait whether an unresponsive server is dead
+_ADVICE = "see the server's log"
 _CAUSES = {
     r"No module named '?vllm": "set policy.python to a Python that has vLLM, or install it: pip install vllm",
     r"out of memory|No available memory for the cache|larger than .{0,20}KV cache|Free memory on device": (
-        "lower policy.memory, policy.context or policy.concurrency, or end what else is on the GPU"
+        "lower policy.memory, policy.context or policy.concurrency, or stop other programs on the GPU"
     ),
     r"maximum context length|max_model_len|is too (long|large)": "lower window or max_tokens, or raise policy.context",
     r"CPU Generator does not use offset": "start a server without a GPU with --no-enable-chunked-prefill",
-    r"unrecognized arguments|invalid choice": "look at policy.arguments: this vLLM doesn't know one of them",
+    r"unrecognized arguments|invalid choice": "check policy.arguments: this vLLM doesn't support one of them",
 }
 
 
 class VLLMServer:
-    """One server, and the process that it runs in where that was started here."""
+    """One server, and its process if it was started here."""
 
     def __init__(self, settings: VLLMSettings, folder: Path) -> None:
         self.settings, self._folder = settings, folder
         python = shutil.which(settings.python or sys.executable)
         if python is None:
-            raise SettingsError(f"policy.python: there is no {settings.python}", fix="name a Python that has vLLM")
+            raise SettingsError(f"policy.python: there is no {settings.python}", fix="set it to a Python that has vLLM")
         self._python = os.path.abspath(python)
         self._base_name = _NAME
         self._context: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._key = ""
-        # A server that is started here is told to; of any other one it is found out when it matters.
+        # A server that is started here has this option. For others it is tested when needed.
         self._processed = None if settings.base_url else True
         self._endpoint = self._reached(settings.base_url)
 
@@ -98,16 +99,16 @@ class VLLMServer:
             "logprobs": 0,
             "return_token_ids": True,
         }
-        sampled = await self._completed(body, name, lambda choice: _sampled(choice, question.end_ids, name))
+        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question.end_ids, name))
         return sampled if known else replace(sampled, logprobs=())
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]
         body = {"prompt": ids, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
 
-        def read(choice: Mapping[str, Any]) -> list[float]:
+        def read(reply: object) -> list[float]:
             try:
-                given = choice["prompt_logprobs"]
+                given = _choice(reply)["prompt_logprobs"]
                 places = range(len(prompt_ids), len(ids))
                 return [float(given[place][str(ids[place])]["logprob"]) for place in places]
             except (KeyError, IndexError, TypeError, ValueError):
@@ -119,11 +120,11 @@ class VLLMServer:
         try:
             await self._told("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
         except Refused as refusal:
-            if "already" in refusal.words:  # the answer to a first try got lost
+            if "already" in refusal.words:  # the answer to a first try was lost
                 return
-            fix = "was the adapter trained on this model, and can the server read its folder?"
+            fix = "check that the adapter was trained on this model, and that the server can read its folder"
             if refusal.status in (404, 405):
-                fix = "start that server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
+                fix = "start the server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
             raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
 
     async def unload(self, name: str) -> None:
@@ -144,32 +145,32 @@ class VLLMServer:
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
-            process.stdin.close()  # this is how the keeper knows
+            process.stdin.close()  # this tells the keeper to end the server
             await asyncio.to_thread(process.wait, _ENDING)
         if self._log is not None:
             shutil.rmtree(self._log.parent, ignore_errors=True)
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    async def _completed(self, body: dict[str, Any], name: str, read: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+    async def _completed(self, body: dict[str, Any], name: str, read: Callable[[object], Answer]) -> Answer:
         body["model"] = name or self._base_name
         try:
             async with self._endpoint.slot() as until:
-                return await self._endpoint.ask("/v1/completions", body, lambda reply: read(_choice(reply)), until)
+                return await self._endpoint.ask("/v1/completions", body, read, until)
         except Refused as refusal:
-            raise self._blamed(f"{refusal}: {refusal.words}", "is that a vLLM of 0.11 or later?") from None
+            raise self._blamed(f"{refusal}: {refusal.words}", "check that it is vLLM 0.11 or later") from None
         except EndpointError as error:
             raise await self._lost(error) from None
 
     async def _gives_processed(self) -> bool:
-        """Whether this server's logprobs are those of the sampled distribution, and not the model's own."""
+        """Whether this server returns logprobs of the sampled distribution instead of the model's own."""
         async with self._endpoint.lock():
             if self._processed is None:
                 gaps = [await self._gap(temperature) for temperature in (1.0, 2.0)]
                 self._processed = gaps[1] < _PROCESSED * gaps[0]
                 if not self._processed:
                     logger.warning(
-                        "%s gives logprobs without temperature and top_p, so they are left out; "
+                        "%s returns logprobs without temperature and top_p, so they are ignored; "
                         "start it with --logprobs-mode processed_logprobs",
                         self.settings.base_url,
                     )
@@ -201,7 +202,7 @@ class VLLMServer:
         except Refused as refusal:
             raise self._blamed(
                 f"{refusal}: {refusal.words}",
-                "start that server with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 in its environment, "
+                "start the server with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 in its environment, "
                 "or set policy.sleep to false",
             ) from None
 
@@ -214,7 +215,7 @@ class VLLMServer:
             deadline=settings.deadline,
             retries=settings.retries,
             key=key,
-            advice="is that a vLLM server?",
+            advice="check that it is a vLLM server",
         )
 
     # -- starting ------------------------------------------------------------------------------------------------------
@@ -237,10 +238,10 @@ class VLLMServer:
                 except EndpointError as error:
                     if loop.time() > until:
                         raise self._blamed(
-                            f"vLLM didn't come up in time: {error}", "raise policy.start_deadline"
+                            f"vLLM didn't start in time: {error}", "raise policy.start_deadline"
                         ) from None
                 except Refused as refusal:
-                    fix = f"is the key in the environment variable {self.settings.api_key_env} the right one?"
+                    fix = f"check the key in the environment variable {self.settings.api_key_env}"
                     raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
                 await asyncio.sleep(_LOOK)
         except BaseException:
@@ -253,7 +254,7 @@ class VLLMServer:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self._key = secrets.token_hex(16)  # others on this machine have no business there
+        self._key = secrets.token_hex(16)  # other users of this machine must not have access
         self._log = Path(tempfile.mkdtemp(prefix="agentfw-vllm-")) / "server.log"
         command = [self._python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self._folder)]
         command += ["--served-model-name", _NAME, "--host", "127.0.0.1", "--port", str(port)]
@@ -270,13 +271,13 @@ class VLLMServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
-                cwd=self._log.parent,  # `python -m` looks here first, and a folder of one's own may hold a vllm.py
+                cwd=self._log.parent,  # `python -m` searches here first, and the current folder might contain a vllm.py
                 start_new_session=True,
             )
         return f"http://127.0.0.1:{port}"
 
     def _environment(self) -> dict[str, str]:
-        # Modules of this Python are of no use to another one.
+        # Modules of this Python are useless to another one.
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         return kept | {
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
@@ -289,15 +290,15 @@ class VLLMServer:
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
     async def _lost(self, error: EndpointError) -> EndpointError:
-        """An error of a server that doesn't answer any more."""
-        # Its connections break before its process has ended, and that it died is what is worth telling.
+        """The error for a server that doesn't answer any more."""
+        # Its connections break before the process has ended, and the error should say that it died.
         until = time.monotonic() + _DYING
         while self._process is not None and self._process.poll() is None and time.monotonic() < until:
             await asyncio.sleep(_DYING / 30)
         return self._blamed(str(error), error.fix)
 
     def _blamed(self, what: str, fix: str) -> EndpointError:
-        """An error with what the server's log says last, and what helps against it."""
+        """An error with the last lines of the server's log, and a fix if one is known."""
         if self._process is not None and (code := self._process.poll()) is not None:
             what = f"vLLM is gone (code {code}): {what}"
         said = ""
@@ -312,19 +313,19 @@ class VLLMServer:
 
 
 def _telling(lines: Sequence[str]) -> list[str]:
-    """The lines of a log that say what went wrong: the first error and the last ones, or simply the last lines."""
+    """The relevant lines of a log: the first error and the last ones, or else the last lines."""
     bare = (re.sub(r"^(\(.*?\) )?(ERROR|CRITICAL) .*?\] ", "", line).strip() for line in lines)
     errors = list(dict.fromkeys(line for line in bare if re.match(r"[\w.]*(Error|Exception|error):? ", line)))
     return [*errors[:1], *errors[1:][-2:]] or [line.strip() for line in lines if line.strip()][-3:]
 
 
 def _first_model(reply: object) -> tuple[str, int]:
-    """The base model that a server serves, and how many tokens it reads."""
+    """The base model that a server serves, and its maximum number of tokens."""
     entries = reply.get("data") if isinstance(reply, dict) else None
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict) and not entry.get("parent") and isinstance(entry.get("max_model_len"), int):
             return str(entry["id"]), entry["max_model_len"]
-    raise Malformed("the answer is no list of vLLM's models")
+    raise Malformed("the answer is not a list of vLLM models")
 
 
 def _choice(reply: object) -> Mapping[str, Any]:
@@ -334,14 +335,16 @@ def _choice(reply: object) -> Mapping[str, Any]:
     return choices[0]
 
 
-def _sampled(choice: Mapping[str, Any], end_ids: frozenset[int], version: str) -> Sampled:
+def _sampled(reply: object, end_ids: frozenset[int], version: str) -> Sampled:
+    choice = _choice(reply)
     ids, given = choice.get("token_ids"), choice.get("logprobs")
     logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
     if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
         raise Malformed("the answer has no token ids with their logprobs")
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
-        raise Malformed("a logprob is no number")
+        raise Malformed("a logprob is not a number")
     if choice.get("finish_reason") == "abort":
-        raise Malformed("the server broke the answer off")
+        raise Malformed("the server aborted the answer")
     finish = "stop" if ids[-1] in end_ids else "length"
-    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version)
+    cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
+    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version, cached)

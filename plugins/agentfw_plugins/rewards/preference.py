@@ -5,9 +5,9 @@ It scores the actions that were carried out, not what the agent says about them 
     agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
     agentfw run ENVIRONMENT --reward preference --set reward.preference.model=preferences
 
-One score an episode, on the track `personal`: the standardised scores of both branches, each the mean over the actions,
-are weighed and squashed to 0 to 1 (the neural part of formula 56 of the parpo-psgm paper). Where an episode has nothing
-that could be scored, or its user is unknown, it gets 0.5, and the figure `preference_unscored` says so.
+There is one score per episode, on the track `personal`: the standardised scores of both branches, each the mean over
+the actions, are weighted and squashed to 0 to 1 (the neural part of formula 56 of the parpo-psgm paper). If nothing in
+an episode can be scored, or its user is unknown, the score is 0.5, and the metric `preference_unscored` is recorded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Call, Episode
-from agentfw.scores import RewardModel, Score
+from agentfw import Call, Episode, RewardModel, Score, Settings
 from agentfw_rewardmodels import PreferenceModel, PreferenceScore, UnknownUserError
 
 from .library_errors import translated_errors

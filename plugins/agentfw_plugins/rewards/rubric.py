@@ -8,9 +8,9 @@ can't repeat them.
     weight = "ramp:0.3"
     settings = { policy = { name = "openai", settings = { model = "gpt-5-mini" } }, rules = ["Acting early counts."] }
 
-A group that could not be judged gets 0.5 for each of its episodes, of which nothing is learned; the figure
-`rubric_failed` beside the outcome says how often that was. A judge that can't be reached stops the run, which goes on
-from there later: its episodes are on disk, and so are the marks that were given.
+If a group could not be judged, each of its episodes gets 0.5, which gives no learning signal, and the metric
+`rubric_failed` counts these cases. A judge that can't be reached stops the run. When the run is resumed, it continues
+from there: its episodes are on disk, and so are the scores so far.
 """
 
 from __future__ import annotations
@@ -22,15 +22,23 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.environment import Brief
-from agentfw.episode import Episode, Message, Observation
+from agentfw import (
+    Brief,
+    Choice,
+    Episode,
+    Host,
+    Message,
+    Moment,
+    Observation,
+    Policy,
+    Request,
+    RewardModel,
+    Score,
+    Settings,
+    Track,
+)
 from agentfw.errors import PluginError, RequestRefusedError, SettingsError
-from agentfw.host import Host
-from agentfw.policy import Policy, Request
-from agentfw.runs.spec import Choice, SamplingSettings
-from agentfw.scores import RewardModel, Score, Track
+from agentfw.runs import SamplingSettings
 from agentfw_rewardmodels.rubric import LONGEST, JudgeRefused, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
 

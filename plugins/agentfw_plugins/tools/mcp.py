@@ -6,8 +6,8 @@ and then called. One that dies during a call gives an observation that says so.
     agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
     agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
 
-Nothing is started without `open`, and after `close` no process is left. What the server writes to its stderr is not
-shown; its last lines are part of the error when it fails.
+Nothing starts before `open`, and no process is left after `close`. The server's stderr is not shown, but its last lines
+are part of the error if the server fails.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentfw.environment import Action
+from agentfw import Action, Tool, Toolbox
 from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError
-from agentfw.tool import Tool, Toolbox
 
 from .mcp_link import Link, Lost
 from .mcp_settings import MCPSettings
@@ -92,14 +91,14 @@ class MCPToolbox(Toolbox):
             await old.close()
         if not self._open:
             raise AgentfwError(f"the MCP server {self.settings.server} is closed")
-        # Another call may have come first while the old one was closing.
+        # Another call may have reconnected while the old connection was closing.
         if self._link is None or (self._link is old and old.over):
             self._link = Link(self.settings)
         return self._link
 
 
 class _MCPTool(Tool):
-    """One tool, as the server describes it."""
+    """One tool, as described by the server."""
 
     def __init__(self, box: MCPToolbox, listed: Listed) -> None:
         self._box, self._name = box, listed.name

@@ -1,10 +1,10 @@
-"""One connection to an MCP server, in a task of its own.
+"""One connection to an MCP server, in its own task.
 
 The task that opens a connection must also close it: the cancel scopes of the mcp package require it. Callers, however,
 may be any task and may be cancelled.
 
-    link = Link(settings)          # begins at once
-    tools = await link.ready()     # or an AgentfwError that says why there is no connection
+    link = Link(settings)          # starts at once
+    tools = await link.ready()     # or an AgentfwError with the reason
     result = await link.call("now", {"zone": "UTC"})
     await link.close()             # the process has ended
 """
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "Lost"]
 
-# Without any handler Python prints what the package logs: a traceback for every line that a server writes by mistake.
+# Without a handler, Python prints what the package logs: a traceback for every invalid line of a server.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 class Lost(Exception):
-    """The server went away. `sent` says whether the call may have reached it."""
+    """The connection was lost. `sent` tells whether the call may have reached the server."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -149,7 +149,7 @@ class Link:
         token = self._secrets.get(settings.token_env)
         client = httpx2.AsyncClient(
             headers={"authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # a call has a timeout of its own
+            timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # calls have their own timeout
             event_hooks={"response": [note]},
             # A configured proxy can't reach a server on this machine.
             trust_env=urlsplit(settings.url).hostname not in ("localhost", "127.0.0.1", "::1"),
@@ -164,25 +164,29 @@ class Link:
         return self._hidden(f"it last said: {said[0]}" if said else "it said nothing")
 
     def _failure(self) -> AgentfwError:
-        """Why there is no connection, and what to check."""
+        """The error for a connection that could not be opened, with a fix."""
         settings, cause = self.settings, self._cause
         if isinstance(cause, ImportError):
             return MissingExtraError("the tool mcp", "web", module=cause.name or "mcp")
-        fix = f"run it by hand: {settings.server}" if settings.command else "is it running there, and is the URL right?"
+        fix = (
+            f"run it by hand: {settings.server}"
+            if settings.command
+            else "check that the server is running, and check the URL"
+        )
         if isinstance(cause, TimeoutError):
-            what = f"gave no list of tools within {settings.connect_deadline:g} s"
-            fix += "; a server that starts slowly needs a longer connect_deadline"
+            what = f"didn't list its tools within {settings.connect_deadline:g} s"
+            fix += "; for a server that starts slowly, increase connect_deadline"
         elif settings.command and isinstance(cause, OSError):
             what = f"can't be started: {cause.strerror}"
-            fix = f"is {settings.command} installed and on the PATH?"
+            fix = f"check that {settings.command} is installed and on the PATH"
         elif settings.url and _unreached(cause):
             what = "can't be reached"
         elif self._status:
             what = f"answers with HTTP {self._status}"
             if self._status in (401, 403):
-                fix = f"is the token in {settings.token_env} the right one?" if settings.token_env else "set token_env"
+                fix = f"check the token in {settings.token_env}" if settings.token_env else "set token_env"
         else:
-            what = "stopped before it had listed its tools"
+            what = "stopped before it listed its tools"
             what += f" ({cause})" if cause is not None and settings.url else ""
         said = "".join(f"\n  {line}" for line in self._tail.lines(8))
         what += f"; it last said:{said}" if said else ""
@@ -250,7 +254,7 @@ class _Tail:
 
 
 def _leaf(error: BaseException) -> BaseException:
-    """The error inside the groups that anyio's task groups put around it."""
+    """The error inside the groups of anyio's task groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

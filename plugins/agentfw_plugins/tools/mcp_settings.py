@@ -36,9 +36,9 @@ class MCPSettings(Settings):
     @model_validator(mode="after")
     def _one_way(self) -> MCPSettings:
         if bool(self.command) == bool(self.url):
-            raise ValueError("either command or url must be set, and not both")
+            raise ValueError("either command or url must be set, but not both")
         if self.url and urlsplit(self.url).scheme not in ("http", "https"):
-            raise ValueError("url must begin with http:// or https://")
+            raise ValueError("url must start with http:// or https://")
         return self
 
     @property

@@ -6,7 +6,7 @@ run is resumed.
     agentfw run inbox --tracker mlflow --set tracker.mlflow.store=shared
     mlflow ui --backend-store-uri sqlite:///shared/mlflow.db
 
-The local store is SQLite: MLflow 3 has stopped keeping plain files. MLflow's own telemetry is switched off.
+The local store is SQLite, because MLflow 3 no longer uses plain files. MLflow's own telemetry is switched off.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Settings, Tracker
 from agentfw.errors import MissingExtraError
-from agentfw.runs.journal import write_whole
-from agentfw.tracker import Tracker
+from agentfw.runs import write_whole
 
 __all__ = ["MLflowSettings", "MLflowTracker"]
 
-_LONGEST_VALUE = 6000  # characters; MLflow refuses longer parameters
+_LONGEST_VALUE = 6000  # characters; MLflow rejects longer parameters
 _MOST_AT_ONCE = 100  # parameters in one batch
 _FORBIDDEN = re.compile(r"[^/\w.\- ]")  # in names
 
@@ -44,7 +43,7 @@ class MLflowSettings(Settings):
 
 
 class MLflowTracker(Tracker):
-    """Writes one MLflow run."""
+    """Logs to one MLflow run."""
 
     def __init__(self, settings: MLflowSettings) -> None:
         self.settings = settings

@@ -5,7 +5,7 @@ file beside the earlier ones, and TensorBoard shows them as one run.
 
     agentfw run inbox --tracker tensorboard && tensorboard --logdir runs
 
-Only the tensorboard package is needed, neither torch nor tensorflow.
+It needs only the tensorboard package, not torch or tensorflow.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Settings, Tracker
 from agentfw.errors import MissingExtraError
-from agentfw.tracker import Tracker
 
 __all__ = ["TensorBoardSettings", "TensorBoardTracker"]
 

@@ -6,7 +6,7 @@ them. The parts of one run share one id, so they are joined there.
     agentfw run inbox --tracker wandb
     wandb sync runs/2026-11-21-inbox-7f3a/wandb/offline-run-*
 
-Neither the code nor what git knows of it is recorded.
+Neither code nor git information is recorded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Settings, Tracker
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.tracker import Tracker
 
 __all__ = ["WandbSettings", "WandbTracker"]
 
@@ -34,7 +33,7 @@ class WandbSettings(Settings):
 
 
 class WandbTracker(Tracker):
-    """Writes one run of Weights & Biases."""
+    """Writes one Weights & Biases run."""
 
     def __init__(self, settings: WandbSettings) -> None:
         self.settings = settings

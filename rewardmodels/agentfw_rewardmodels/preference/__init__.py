@@ -1,4 +1,1 @@
-"""The preference model, as `agentfw_rewardmodels` offers it.
-
-The one rule: what isn't exported by that package is nobody's to import but this package's own.
-"""
+"""The implementation of the preference model. Import its public names from `agentfw_rewardmodels`."""

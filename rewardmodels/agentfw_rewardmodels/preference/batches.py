@@ -1,7 +1,6 @@
-"""Draws the likes, and the items that aren't liked, that each training step is about.
+"""Draws the batches of training: likes, and for each one an item that the user doesn't like.
 
-The one rule: what an epoch draws depends on the seed and the number of the epoch alone, so a training that was killed
-goes on with the very batches that it would have had.
+What an epoch draws depends only on the seed and the number of the epoch, so a resumed training gets the same batches.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ __all__ = ["Drawer", "Places", "tensor"]
 
 Ints = NDArray[np.int64]
 TRIES = 10
-"""Draws of an item that isn't liked; who likes nearly everything may get one that is."""
+"""Attempts to draw an item that isn't liked. A user who likes nearly everything may get one that is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A batch in places of users and items; `user` and `item` point into the distinct `users` and `items`."""
+    """A batch as indexes of users and items. `user` and `item` index the distinct `users` and `items`."""
 
     users: Ints
     items: Ints
@@ -35,7 +34,7 @@ class Places:
 
 
 class Drawer:
-    """Draws from the likes of a dataset."""
+    """Draws batches from the likes of a dataset."""
 
     def __init__(self, likes: Pairs, users: int, items: int, batch: int, seed: int) -> None:
         self._likes, self._items, self._batch, self._seed = likes, items, batch, seed
@@ -52,7 +51,7 @@ class Drawer:
             yield self.places(likes[:, part], others[part])
 
     def generator(self, epoch: int) -> np.random.Generator:
-        """For what else is drawn in an epoch."""
+        """Return the generator for other random choices in an epoch."""
         return np.random.default_rng([self._seed, epoch, 1])
 
     def places(self, likes: Pairs, others: Ints) -> Places:

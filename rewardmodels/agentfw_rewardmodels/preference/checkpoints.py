@@ -1,7 +1,7 @@
-"""Keeps a training on disk while it runs, so that a killed one goes on.
+"""Saves a training on disk while it runs, so that it can be resumed.
 
-The one rule: a checkpoint belongs to one training. It carries a fingerprint of the data and the settings, and another
-training refuses it instead of going on with weights that mean something else.
+A checkpoint belongs to one training. It carries a fingerprint of the data and the settings, and any other training
+refuses it.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ NAME = "training.safetensors"
 
 
 class Checkpoints:
-    """One file in a folder, replaced whole after each epoch."""
+    """One file in a folder, replaced after each epoch."""
 
-    def __init__(self, folder: str | Path, mark: str) -> None:
-        self._path, self._mark = Path(folder) / NAME, mark
+    def __init__(self, folder: str | Path, fingerprint: str) -> None:
+        self._path, self._fingerprint = Path(folder) / NAME, fingerprint
 
     def write(self, arrays: dict[str, Float32Array], facts: dict[str, Any]) -> None:
-        write_arrays(self._path, arrays, {"fingerprint": self._mark, "facts": json.dumps(facts)})
+        write_arrays(self._path, arrays, {"fingerprint": self._fingerprint, "facts": json.dumps(facts)})
 
     def read(self) -> tuple[dict[str, Float32Array], dict[str, Any]] | None:
-        """What was written last; None where nothing was."""
+        """Return what was written last, or None."""
         if not self._path.exists():
             return None
         arrays, metadata = read_arrays(self._path)
-        if metadata.get("fingerprint") != self._mark:
+        if metadata.get("fingerprint") != self._fingerprint:
             raise FileRefusedError(
-                f"{self._path} is the checkpoint of another training: other data, settings or encoder",
-                fix="give another folder, or delete that file to begin anew",
+                f"{self._path} is the checkpoint of another training: the data, settings or encoder differ",
+                fix="choose another folder, or delete that file to start over",
             )
         facts: dict[str, Any] = json.loads(metadata["facts"])
         return arrays, facts
 
     def done(self) -> None:
-        """The training is over: nothing is left to go on with."""
+        """Delete the checkpoint, because the training has finished."""
         self._path.unlink(missing_ok=True)
 
 
 def fingerprint(data: Dataset, validation: Pairs, settings: PreferenceSettings, start: Sequence[Float32Array]) -> str:
-    """The same for the same training, on every machine."""
+    """Return a hash of a training. It is the same on every machine."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps([data.users, data.items, data.view_names, settings.as_dict()]).encode())
     for array in (data.likes, validation, data.texts, data.views, *start):

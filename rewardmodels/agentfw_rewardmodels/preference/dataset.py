@@ -1,10 +1,10 @@
-"""What a model is trained on, as numbers: users and items by place, likes as pairs of places, texts as vectors.
-
-The one rule: the order of users and items follows the order in which they first come, so one table is one dataset.
+"""The training data as numbers: users and items by index, likes as pairs of indexes, texts as vectors.
 
     >>> data = Dataset.build(read_interactions([("ana", "zoo"), ("bob", "zoo"), ("bob", "sea")]))
     >>> data.users, data.items, popularity(data.likes, 2, "linear").tolist()
     (('ana', 'bob'), ('zoo', 'sea'), [1.0, 0.5])
+
+Users and items are in the order in which they first occur, so the same table always gives the same dataset.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from agentfw_rewardmodels.preference.input_tables import Interactions, Profiles,
 __all__ = ["Dataset", "Pairs", "encoded_items", "encoded_views", "places_of", "popularity", "read_pairs"]
 
 Pairs = NDArray[np.int64]
-"""(2, likes): places of users, places of items."""
-LEAST_TO_HOLD_OUT = 5
-"""Users with fewer likes keep them all: what is held out of two is half of what is known."""
+"""Array of shape (2, likes): indexes of users, indexes of items."""
+MINIMUM_LIKES_TO_HOLD_OUT = 5
+"""Users with fewer likes keep them all, because one of two would be half of what is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Texts of length 0 (no dimensions) say that there are none."""
+    """Users, items and likes. Without texts, the arrays of texts have no dimensions."""
 
     users: tuple[str, ...]
     items: tuple[str, ...]
     likes: Pairs
     texts: Float32Array
-    """(items, text dimensions); rows of zeros where an item has no text."""
+    """Shape (items, text dimensions). Items without a text have zeros."""
     views: Float32Array
-    """(users, views, text dimensions); zeros where a user lacks a view."""
+    """Shape (users, views, text dimensions). Missing views are zeros."""
     view_names: tuple[str, ...]
     facts: Mapping[str, int]
 
@@ -53,15 +53,14 @@ class Dataset:
         texts, profiles = texts or {}, profiles or {}
         if not interactions.likes:
             raise BadInputError(
-                "there is no like in the interactions, so nothing to learn from",
-                fix="give at least one interaction with a value above 0",
+                "the interactions contain no like", fix="pass at least one interaction with a value above 0"
             )
         users = tuple(dict.fromkeys([*(user for user, _ in interactions.likes), *profiles]))
         items = tuple(dict.fromkeys([*(item for _, item in interactions.likes), *texts]))
         likes = places_of(interactions.likes, users, items)
         if len(items) < 2:
             raise BadInputError(
-                "there is only one item, and nothing to prefer it to", fix="give interactions with two items or more"
+                "the interactions contain only one item", fix="pass interactions with two or more items"
             )
         view_names = tuple(sorted({name for views in profiles.values() for name in views}))
         facts = {
@@ -86,28 +85,28 @@ class Dataset:
         )
 
     def without(self, share: float, generator: np.random.Generator) -> tuple[Dataset, Pairs]:
-        """This dataset without some likes, and those; a user who has few keeps all, and everybody keeps most."""
+        """Hold out a share of each user's likes. Return the rest and the held-out likes. Users with few keep all."""
         counts = np.bincount(self.likes[0], minlength=len(self.users))
         order = generator.permutation(self.likes.shape[1])
         shuffled = self.likes[:, order]
         by_user = np.argsort(shuffled[0], kind="stable")
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
         rank = np.arange(len(by_user)) - np.repeat(starts, counts)
-        quota = np.where(counts >= LEAST_TO_HOLD_OUT, np.maximum(1, np.round(counts * share)), 0)
+        quota = np.where(counts >= MINIMUM_LIKES_TO_HOLD_OUT, np.maximum(1, np.round(counts * share)), 0)
         held = np.zeros(len(by_user), bool)
         held[order[by_user]] = rank < np.repeat(quota, counts)
         return replace(self, likes=self.likes[:, ~held]), self.likes[:, held]
 
 
 def places_of(pairs: Sequence[tuple[str, str]], users: Sequence[str], items: Sequence[str]) -> Pairs:
-    """Pairs of names as pairs of places; those with an unknown name are left out."""
+    """Convert pairs of names to pairs of indexes. Pairs with an unknown name are left out."""
     user_place, item_place = {user: n for n, user in enumerate(users)}, {item: n for n, item in enumerate(items)}
     known = [(user_place[user], item_place[item]) for user, item in pairs if user in user_place and item in item_place]
     return np.array(known, np.int64).reshape(-1, 2).T.copy()
 
 
 def popularity(likes: Pairs, items: int, kind: str) -> Float32Array:
-    """Of each item, 0 to 1: its likes, or their logarithm, against those of the most liked."""
+    """Return the popularity of each item from 0 to 1: its likes, or their logarithm, relative to the maximum."""
     counts = np.bincount(likes[1], minlength=items).astype(np.float32)
     if kind == "log":
         counts = np.log1p(counts)
@@ -124,7 +123,7 @@ def encoded_items(items: Sequence[str], texts: Mapping[str, str], encoder: Encod
 
 
 def encoded_views(profiles: Sequence[Mapping[str, str]], names: Sequence[str], encoder: Encoder | None) -> Float32Array:
-    """(profiles, views, text dimensions)."""
+    """Return an array of shape (profiles, views, text dimensions)."""
     if encoder is None or not names:
         return np.zeros((len(profiles), 0, 0), np.float32)
     where = [(row, column) for row, views in enumerate(profiles) for column, name in enumerate(names) if name in views]
@@ -137,5 +136,5 @@ def encoded_views(profiles: Sequence[Mapping[str, str]], names: Sequence[str], e
 
 
 def read_pairs(source: Any, users: Sequence[str], items: Sequence[str], what: str) -> Pairs:
-    """The likes of a table between known users and items."""
+    """Read the likes between known users and items from a table."""
     return places_of(read_interactions(source, what).likes, users, items)

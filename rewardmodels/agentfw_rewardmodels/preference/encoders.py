@@ -1,7 +1,4 @@
-"""What turns texts into vectors for the preference model; it is frozen, nothing here is ever trained.
-
-The one rule: the same text gives the same row of unit length, alone or among others. A model keeps the encoder's name
-and version beside its weights and refuses another one's vectors.
+"""Text encoders of the preference model. They are frozen; nothing here is trained.
 
     >>> encoder = open_encoder("hash:64")
     >>> rows = encoder.encode(["museum in the morning", "a museum", "pay a bill"])
@@ -10,13 +7,16 @@ and version beside its weights and refuses another one's vectors.
 
 | choice | what it is |
 | --- | --- |
-| `hash`, `hash:DIMENSIONS` | words and pairs of words, hashed; knows no meaning, needs nothing |
-| `wordllama` | the mean of learned word vectors, 256 dimensions, from that package's own files; no network, no torch |
+| `hash`, `hash:DIMENSIONS` | hashed words and word pairs; knows no meaning and needs nothing |
+| `wordllama` | the mean of learned word vectors, 256 dimensions, read from that package's files; no network, no torch |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder |
-| a callable | texts in, one row for each out |
-| a mapping | vectors made beforehand, by text |
+| a callable | takes texts, returns one row for each |
+| a mapping | precomputed vectors by text |
 
-Without a choice it is `wordllama` where that is installed, else `hash`.
+The default is `wordllama` if it is installed, otherwise `hash`.
+
+A text always gives the same row of unit length, alone or in a batch. A model saves the encoder's name and version, and
+refuses vectors of another one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORD = re.compile(r"\w+")
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Texts in, rows of unit length out."""
+    """Turns texts into rows of unit length."""
 
     @property
     def name(self) -> str: ...
@@ -55,14 +55,14 @@ class Encoder(Protocol):
     def version(self) -> str: ...
 
     def encode(self, texts: Sequence[str]) -> Float32Array:
-        """One row for each text: (texts, dimensions)."""
+        """Return one row per text: an array of shape (texts, dimensions)."""
 
 
 EncoderChoice = str | Encoder | Callable[[Sequence[str]], Any] | Mapping[str, Any]
 
 
 def open_encoder(choice: EncoderChoice = "") -> Encoder:
-    """The encoder of this name, or one that wraps a callable or a mapping and checks what it gives."""
+    """Return the encoder of this name, or wrap a callable or a mapping and check what it returns."""
     if isinstance(choice, Mapping):
         return MappingEncoder(choice)
     if not isinstance(choice, str):
@@ -75,25 +75,25 @@ def open_encoder(choice: EncoderChoice = "") -> Encoder:
     if kind == "sentence-transformers" and detail:
         return SentenceTransformersEncoder(detail)
     raise BadInputError(
-        f'no encoder is called "{choice}"',
-        fix="known: hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, a callable, a mapping",
+        f'unknown encoder "{choice}"',
+        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, a callable or a mapping",
     )
 
 
 class HashEncoder:
-    """Every word and every pair of neighbours adds to one place, with a sign; both come from a stable hash."""
+    """Adds or subtracts 1 in one column for each word and each pair of neighbours, chosen by a stable hash."""
 
     version = "1"
 
     def __init__(self, dimensions: str) -> None:
         if not (dimensions.isascii() and dimensions.isdigit() and int(dimensions)):
-            raise BadInputError(f'"{dimensions}" is no number of dimensions', fix='write "hash:256"')
+            raise BadInputError(f'invalid number of dimensions "{dimensions}"', fix='use "hash:256"')
         self._dimensions, self.name = int(dimensions), f"hash:{int(dimensions)}"
 
     def encode(self, texts: Sequence[str]) -> Float32Array:
         rows = np.zeros((len(texts), self._dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            # A text of signs only is still itself.
+            # A text without words is hashed by its characters.
             words = _WORD.findall(text.casefold()) or list(text)
             for feature, count in Counter([*words, *map(" ".join, pairwise(words))]).items():
                 number = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
@@ -104,8 +104,8 @@ class HashEncoder:
 class WordLlamaEncoder:
     """The mean of the vectors of a text's tokens.
 
-    Read from the package's files: importing it sets up logging for the whole process and loads an HTTP client, neither
-    of which a library should do to its user.
+    The package isn't imported, because that configures logging for the whole process and loads an HTTP client. Its
+    files are read instead.
     """
 
     name = "wordllama"
@@ -130,7 +130,7 @@ class WordLlamaEncoder:
     def encode(self, texts: Sequence[str]) -> Float32Array:
         rows = np.empty((len(texts), self._vectors.shape[1]), np.float32)
         for place, one in enumerate(self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
-            # By distinct tokens: a text of megabytes then needs no matrix of gigabytes.
+            # Count distinct tokens, so that a text of megabytes doesn't need a matrix of gigabytes.
             ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
             rows[place] = counts.astype(np.float32) @ self._vectors[ids]
         return _unit(rows)
@@ -155,7 +155,7 @@ class SentenceTransformersEncoder:
 
 
 class CallableEncoder:
-    """Anybody's function. What it gives is checked: one NaN would spread through the whole model."""
+    """A function of the caller. Its results are checked, because one NaN would spread through the whole model."""
 
     version = ""
 
@@ -168,37 +168,37 @@ class CallableEncoder:
 
 
 class MappingEncoder:
-    """Vectors that were made beforehand."""
+    """Precomputed vectors by text."""
 
     name, version = "mapping", ""
 
     def __init__(self, vectors: Mapping[str, Any]) -> None:
         if not vectors:
-            raise BadInputError("the mapping of vectors is empty", fix="give a vector for each text")
+            raise BadInputError("the mapping of vectors is empty", fix="pass a vector for each text")
         self._vectors = vectors
 
     def encode(self, texts: Sequence[str]) -> Float32Array:
         missing = [text for text in texts if text not in self._vectors]
         if missing:
             raise BadInputError(
-                f"{len(missing)} texts have no vector, first {missing[0][:60]!r}",
+                f"{len(missing)} texts have no vector, starting with {missing[0][:60]!r}",
                 fix="add their vectors to the mapping",
             )
-        # The first vector stands in where there is no text, so that no text still has the right width.
+        # Without texts, use any vector to find the number of columns.
         rows = [self._vectors[text] for text in texts] or [next(iter(self._vectors.values()))]
         return _checked("the mapping of vectors", rows, len(rows))[: len(texts)]
 
 
 def _checked(name: str, rows: Any, count: int) -> Float32Array:
-    fix = "give one row of finite numbers for each text, always of the same length"
+    fix = "return one row of finite numbers per text, always of the same length"
     try:
         array = np.array(rows, np.float32)
     except (TypeError, ValueError) as error:
-        raise BadInputError(f"{name} gave no rows of numbers: {error}", fix=fix) from error
+        raise BadInputError(f"{name} returned no rows of numbers: {error}", fix=fix) from error
     if array.ndim != 2 or len(array) != count or not array.shape[1]:
-        raise BadInputError(f"{name} gave an array of {array.shape} for {count} texts", fix=fix)
+        raise BadInputError(f"{name} returned an array of shape {array.shape} for {count} texts", fix=fix)
     if not np.isfinite(array).all():
-        raise BadInputError(f"{name} gave NaN or an infinite number", fix=fix)
+        raise BadInputError(f"{name} returned NaN or infinity", fix=fix)
     return _unit(array)
 
 
@@ -207,7 +207,7 @@ def _default() -> str:
 
 
 def _unit(rows: Float32Array) -> Float32Array:
-    """Rows of length 1; one without any direction (a text without a token) points along the first axis."""
+    """Scale rows to unit length. A zero row (a text without tokens) points along the first axis."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     rows[lengths[:, 0] == 0.0, 0] = 1.0
     lengths[lengths == 0.0] = 1.0

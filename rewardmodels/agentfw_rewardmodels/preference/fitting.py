@@ -1,6 +1,6 @@
-"""Fits a preference model: tables, profiles (stage 1), preferences (stage 2), and what to expect of newcomers.
+"""Fits a preference model: trains profiles (stage 1) and preferences (stage 2), then fits the cold start.
 
-The one rule: everything that was given is read and checked before any of it is trained on.
+All input is read and checked before training starts.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError
 from agentfw_rewardmodels.preference.checkpoints import Checkpoints, fingerprint
-from agentfw_rewardmodels.preference.cold_start import believed, expected
+from agentfw_rewardmodels.preference.cold_start import fit_cold_start, predict_from_profiles
 from agentfw_rewardmodels.preference.dataset import Dataset, Pairs, read_pairs
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profiles
-from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 from agentfw_rewardmodels.preference.profile_merging import merged, train_profiles
-from agentfw_rewardmodels.preference.scoring import stances
+from agentfw_rewardmodels.preference.scoring import user_vectors
 from agentfw_rewardmodels.preference.training import Progress, Trainer, device_of
 
 __all__ = ["fit"]
@@ -35,11 +35,11 @@ def fit(
     validation: Any,
     settings: PreferenceSettings,
     encoder: EncoderChoice,
-    start: State | None,
+    start: ModelState | None,
     checkpoints: str | Path | None,
     progress: Callable[[Progress], None],
-) -> tuple[State, Encoder | None]:
-    """The trained state, and the encoder where texts were given."""
+) -> tuple[ModelState, Encoder | None]:
+    """Return the trained state, and the encoder if there are texts."""
     texts = {} if items is None else read_items(items)
     views = {} if profiles is None else read_profiles(profiles)
     opened = open_encoder(encoder) if texts or views else None
@@ -58,21 +58,21 @@ def fit(
         )
         rows = merged(data.views, weights)
 
-    begun = {} if start is None else _begun(start, data)
-    trainer = Trainer(training, settings, begun)
+    initial = {} if start is None else _initial(start, data)
+    trainer = Trainer(training, settings, initial)
     kept = None
     if checkpoints is not None:
-        kept = Checkpoints(checkpoints, fingerprint(training, held_out, settings, list(begun.values())))
+        kept = Checkpoints(checkpoints, fingerprint(training, held_out, settings, list(initial.values())))
     trained = trainer.train(held_out, kept, progress)
     weights |= trained.weights
     own_users, own_items = weights.pop("users"), weights.pop("items")
-    state = State(
+    state = ModelState(
         settings=settings,
         users=data.users,
         items=data.items,
         titles={item: texts[item] for item in data.items if item in texts},
         view_names=data.view_names,
-        # What was held out to know when to stop is known all the same; a table of the caller's own is not taken in.
+        # Likes held out here for validation are known to the model. A validation table of the caller is not.
         likes=data.likes if validation is None else training.likes,
         own_users=own_users,
         own_items=own_items,
@@ -83,23 +83,23 @@ def fit(
         history=tuple(trained.history),
     )
     if data.view_names:
-        state = _with_newcomers(state, rows)
+        state = _with_cold_start(state, rows)
     if kept is not None:
         kept.done()
     return state, opened
 
 
-def _with_newcomers(state: State, profiles: Float32Array) -> State:
-    """The same state, which knows what to expect of somebody who has a profile and no likes."""
+def _with_cold_start(state: ModelState, profiles: Float32Array) -> ModelState:
+    """Add the predictions for users who have a profile but no likes."""
     likes = state.with_likes()
-    # Where nobody who likes anything has a profile, newcomers are expected to be like those who do like something.
+    # If no user with likes has a profile, new users are predicted to be like the users with likes.
     known = likes & (profiles != 0).any(-1) if (profiles[likes] != 0).any() else likes
     embeddings = state.embeddings()[0][known]
-    of_known = stances(embeddings, state.weights, state.settings)
-    of_newcomers = believed(profiles[known], np.hstack([embeddings, of_known.interest, of_known.conformity]))
-    weights = {**state.weights, **of_newcomers}
-    by_profile = expected(profiles, weights).reshape(-1, 3, state.settings.dimensions)
-    # Who has likes stays where training put them, profile included; of the others nothing was trained.
+    of_known = user_vectors(embeddings, state.weights, state.settings)
+    of_new_users = fit_cold_start(profiles[known], np.hstack([embeddings, of_known.interest, of_known.conformity]))
+    weights = {**state.weights, **of_new_users}
+    by_profile = predict_from_profiles(profiles, weights).reshape(-1, 3, state.settings.dimensions)
+    # Users with likes stay where training put them, profile included. The others were not trained.
     own_users = np.where(likes[:, None], state.own_users - by_profile[:, 0], np.float32(0.0))
     return replace(state, own_users=own_users, by_profile=by_profile, weights=weights)
 
@@ -109,7 +109,8 @@ def _split(data: Dataset, validation: Any, settings: PreferenceSettings) -> tupl
         held_out = read_pairs(validation, data.users, data.items, "validation")
         if not held_out.size:
             raise BadInputError(
-                "no like of the validation table is of a known user and item", fix="give one that shares their names"
+                "no like in the validation table is of a known user and item",
+                fix="use the same names of users and items",
             )
         return data, held_out
     if not settings.validation:
@@ -117,10 +118,10 @@ def _split(data: Dataset, validation: Any, settings: PreferenceSettings) -> tupl
     return data.without(settings.validation, np.random.default_rng([settings.seed, 0]))
 
 
-def _begun(start: State, data: Dataset) -> dict[str, Float32Array]:
-    """The weights of an earlier model, its rows put where this dataset has those users and items."""
+def _initial(start: ModelState, data: Dataset) -> dict[str, Float32Array]:
+    """Return the weights of an earlier model, with its rows moved to where this dataset has those users and items."""
     generator = np.random.default_rng(start.settings.seed)
-    begun = dict(start.weights)
+    initial = dict(start.weights)
     for name, rows, old, new in (
         ("users", start.own_users + start.by_profile[:, 0], start.users, data.users),
         ("items", start.own_items, start.items, data.items),
@@ -131,5 +132,5 @@ def _begun(start: State, data: Dataset) -> dict[str, Float32Array]:
         if shared:
             before, now = map(list, zip(*shared, strict=True))
             placed[now] = rows[before]
-        begun[name] = placed
-    return begun
+        initial[name] = placed
+    return initial

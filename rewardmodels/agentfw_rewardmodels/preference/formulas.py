@@ -1,13 +1,13 @@
-"""The formulas that training and scoring share, written once for torch tensors and numpy arrays alike.
-
-The one rule: nothing here knows which of the two it was given, so that a trained model and the files that are scored
-with can't drift apart. `W` maps names to weights; shapes are (rows, dimensions).
+"""The formulas that training and scoring share, for torch tensors and numpy arrays alike.
 
     >>> normalised(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
 
-Numbers in docstrings are those of the formulas in the parpo-psgm paper's appendix B.1. The branches (26) are written
-as a correction of the user's embedding, x + MLP(x), so that they begin as what LightGCN already knows.
+Both use the same code, so that scoring can't drift away from training. `weights` maps names to arrays, and shapes are
+(rows, dimensions).
+
+Numbers in docstrings are those of the formulas in appendix B.1 of the parpo-psgm paper. The branches (26) are written
+as a correction of the user's embedding, x + MLP(x), so that they start as what LightGCN already knows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def softmax(x: Array) -> Array:
 
 
 def normalised(x: Array) -> Array:
-    """Rows of length 1."""
+    """Scale rows to unit length."""
     return x / (((x * x).sum(-1) + 1e-12) ** 0.5)[..., None]
 
 
@@ -62,29 +62,32 @@ def mlp(x: Array, weights: Weights, name: str) -> Array:
 
 
 def branch(users: Array, weights: Weights, name: str) -> Array:
-    """(26): what a branch ("interest" or "conformity") keeps of its users, of length 1."""
+    """(26): return the vectors of users in a branch ("interest" or "conformity"), of unit length."""
     return normalised(users + mlp(users, weights, name))
 
 
 def gate(interest: Array, conformity: Array, weights: Weights) -> Array:
-    """(31): the share of interest in each user, 0..1; a softmax of two is a logistic function of their difference."""
+    """(31): return the share of interest of each user, from 0 to 1.
+
+    A softmax over two values is a logistic function of their difference.
+    """
     difference = _asked(interest, weights) - _asked(conformity, weights)
     return 0.5 * (1.0 + tanh(0.5 * difference))
 
 
 def fused(interest: Array, conformity: Array, share: Array) -> Array:
-    """(32)."""
+    """(32): mix the two branches."""
     return share[..., None] * interest + (1.0 - share[..., None]) * conformity
 
 
 def attention(views: Array, present: Array, weights: Weights) -> Array:
-    """(18-20): one vector out of a user's views, (users, views, dimensions); an absent view has no share."""
+    """(18-20): merge the views of users, of shape (users, views, dimensions). Absent views have no weight."""
     asked = tanh(linear(views, weights, "views")) @ weights["views.asks"]
     return (softmax(asked - 1e9 * (1.0 - present))[..., None] * views).sum(-2)
 
 
 def action(texts: Array, weights: Weights) -> Array:
-    """(38): where a text stands in the collaborative space, of length 1."""
+    """(38): return the position of texts in the collaborative space, of unit length."""
     return normalised(linear(texts, weights, "action"))
 
 

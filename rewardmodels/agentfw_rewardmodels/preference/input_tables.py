@@ -1,16 +1,15 @@
-"""Reads interactions, items and profiles from whatever they come in, and says exactly which row is wrong.
-
-The one rule: a row is taken as it is or the whole table is refused. What is merely superfluous (a duplicate, a like
-that a later dislike takes back) is settled by a rule that is written here, and counted.
+"""Reads interactions, items and profiles from files, data frames or rows.
 
     >>> table = read_interactions([("ana", "museum"), ("ana", "museum"), ("ana", "zoo", 1), ("ana", "zoo", 0)])
     >>> table.likes, table.duplicates, table.contradictions
     ((('ana', 'museum'),), 1, 1)
 
-A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows: mappings,
-or tuples in the order of the columns. Interactions have the columns `user` and `item`, and may have `value` (above 0
-is a like, else a dislike) and `time`. The same user and item twice counts once; of a like and a dislike the later one
-counts, by time, or else by order.
+A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows. A row is a
+mapping, or a tuple in the order of the columns. Interactions have the columns `user` and `item`, and optionally `value`
+(above 0 is a like, otherwise a dislike) and `time`.
+
+An invalid row rejects the whole table, and the error names the row. Duplicates and contradictions are resolved and
+counted: the same user and item count once, and of a like and a dislike the later one counts, by time or by order.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
 __all__ = ["Interactions", "Profiles", "read_interactions", "read_items", "read_profile", "read_profiles"]
 
 Profiles = dict[str, dict[str, str]]
-"""By user and view."""
-LONGEST_TEXT = 20_000
-ONE_VIEW = "profile"
-"""What the view is called when a profile is one text."""
+"""Texts by user and view."""
+MAXIMUM_TEXT_LENGTH = 20_000
+SINGLE_VIEW = "profile"
+"""Name of the view of a profile that is a single text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interactions:
-    """What was liked, once each, in the order in which it came, and what was settled on the way."""
+    """Likes and dislikes, once each and in their order, and the number of duplicates and contradictions."""
 
     likes: tuple[tuple[str, str], ...]
     dislikes: tuple[tuple[str, str], ...]
@@ -45,7 +44,7 @@ class Interactions:
 
 
 def read_interactions(source: Any, what: str = "interactions") -> Interactions:
-    """Likes and dislikes; an error names the row."""
+    """Read likes and dislikes."""
     latest: dict[tuple[str, str], tuple[float, bool]] = {}
     duplicates = contradictions = 0
     for place, row in enumerate(_rows(source, ("user", "item", "value", "time"), what), start=1):
@@ -64,7 +63,7 @@ def read_interactions(source: Any, what: str = "interactions") -> Interactions:
 
 
 def read_items(source: Any) -> dict[str, str]:
-    """The text of each item; an item with an empty text has none."""
+    """Read the text of each item. Items with an empty text are left out."""
     if isinstance(source, Mapping):
         source = [{"item": item, "text": text} for item, text in source.items()]
     items: dict[str, str] = {}
@@ -72,32 +71,32 @@ def read_items(source: Any) -> dict[str, str]:
         item = _name(row, "item", "items", place)
         text = _text(row.get("text"), f"row {place} of the items (item {item!r})")
         if items.get(item, text) != text:
-            raise BadInputError(f'the item "{item}" has two texts', fix="give each item one text")
+            raise BadInputError(f'the item "{item}" has two texts', fix="pass one text per item")
         items[item] = text
     return {item: text for item, text in items.items() if text}
 
 
 def read_profiles(source: Any) -> Profiles:
-    """The views of each user; an empty view is none, and a user without a view has no profile."""
+    """Read the views of each user. Empty views, and users without a view, are left out."""
     if isinstance(source, Mapping):
         profiles = {str(user): read_profile(views, f'the profile of "{user}"') for user, views in source.items()}
     else:
         profiles = {}
-        for place, row in enumerate(_rows(source, ("user", ONE_VIEW), "profiles"), start=1):
+        for place, row in enumerate(_rows(source, ("user", SINGLE_VIEW), "profiles"), start=1):
             user = _name(row, "user", "profiles", place)
             if user in profiles:
-                raise BadInputError(f'the user "{user}" has two profiles', fix="give each user one row")
+                raise BadInputError(f'the user "{user}" has two profiles', fix="pass one row per user")
             views = {name: value for name, value in row.items() if name != "user"}
             profiles[user] = read_profile(views, f"row {place} of the profiles")
     return {user: views for user, views in profiles.items() if views}
 
 
 def read_profile(views: Any, what: str = "the profile") -> dict[str, str]:
-    """One text, or texts by the names of their views."""
+    """Read one profile: a text, or texts by view."""
     if isinstance(views, str):
-        views = {ONE_VIEW: views}
+        views = {SINGLE_VIEW: views}
     if not isinstance(views, Mapping):
-        raise BadInputError(f"{what} is no text and no mapping of views", fix="give {view: text} or one text")
+        raise BadInputError(f"{what} is neither a string nor a mapping of views", fix="pass {view: text} or a string")
     texts = {str(name): _text(text, f"{what}, view {name!r}") for name, text in views.items()}
     return {name: text for name, text in sorted(texts.items()) if text}
 
@@ -112,7 +111,9 @@ def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[
     elif hasattr(source, "to_dict"):  # pandas
         source = source.to_dict("records")
     if not isinstance(source, Iterable):
-        raise BadInputError(f"the {what} are no table but {type(source).__name__}", fix="give a path, a table or rows")
+        raise BadInputError(
+            f"the {what} are of type {type(source).__name__}, not a table", fix="pass a path, a table or rows"
+        )
     for place, row in enumerate(source, start=1):
         if isinstance(row, Mapping):
             if columns[0] not in row:
@@ -125,7 +126,9 @@ def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[
             yield dict(zip(columns, row, strict=False))
         else:
             wanted = ", ".join(columns)
-            raise BadInputError(f"row {place} of the {what} is {row!r:.80}", fix=f"give tuples of {wanted} or mappings")
+            raise BadInputError(
+                f"row {place} of the {what} is {row!r:.80}", fix=f"pass mappings, or tuples of {wanted}"
+            )
 
 
 def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
@@ -140,7 +143,7 @@ def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
             return _parquet(path)
     except (OSError, ValueError, csv.Error) as error:
         raise BadInputError(f"the {what} in {path} can't be read: {error}", fix="check the file") from error
-    raise BadInputError(f"{path} is of no known kind", fix="give a .csv, .tsv, .jsonl or .parquet file")
+    raise BadInputError(f"unknown file type: {path}", fix="pass a .csv, .tsv, .jsonl or .parquet file")
 
 
 def _parquet(path: Path) -> list[Mapping[str, Any]]:
@@ -155,11 +158,11 @@ def _parquet(path: Path) -> list[Mapping[str, Any]]:
 def _name(row: Mapping[str, Any], column: str, what: str, place: int) -> str:
     value = row.get(column)
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # pandas makes floats of a column of whole numbers with a gap
+        value = int(value)  # pandas converts a column of integers with gaps to floats
     name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not name:
         raise BadInputError(
-            f"row {place} of the {what} names no {column}: {value!r:.80}", fix=f"give the {column} a name"
+            f"row {place} of the {what} has no valid {column}: {value!r:.80}", fix=f"use a name or a number as {column}"
         )
     return name
 
@@ -176,16 +179,20 @@ def _number(row: Mapping[str, Any], column: str, what: str, place: int, default:
         number = math.nan
     if not math.isfinite(number):
         raise BadInputError(
-            f"row {place} of the {what} has the {column} {value!r:.80}", fix=f"give a finite {column}, or none"
+            f"row {place} of the {what} has an invalid {column}: {value!r:.80}", fix=f"use a finite {column}, or none"
         )
     return number
 
 
 def _text(value: Any, where: str) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):  # how tables write "nothing"
+    if value is None or (isinstance(value, float) and math.isnan(value)):  # how data frames write missing values
         return ""
     if not isinstance(value, str):
-        raise BadInputError(f"{where} has no text but {type(value).__name__}", fix="give a text")
-    if len(value) > LONGEST_TEXT:
-        raise BadInputError(f"{where} has a text of {len(value)} characters", fix=f"{LONGEST_TEXT} at most")
+        raise BadInputError(
+            f"{where} has a value of type {type(value).__name__} instead of a text", fix="pass a string"
+        )
+    if len(value) > MAXIMUM_TEXT_LENGTH:
+        raise BadInputError(
+            f"{where} has a text of {len(value)} characters", fix=f"use at most {MAXIMUM_TEXT_LENGTH} characters"
+        )
     return value.strip()

@@ -1,20 +1,20 @@
 """The objective of stage 2 (formula 42), term by term.
 
-The one rule: a term whose weight is 0 isn't computed. Each is a mean over the batch, so that its weight means the
-same at every size.
-
-| term | formula | what it wants |
+| term | formula | what it does |
 | --- | --- | --- |
-| ranking | 33 | liked items above items drawn at random |
-| interest | 28 | the branch finds the batch's liked items; unpopular ones count more |
-| conformity | 30 | the same with popular ones |
-| orthogonality | 34 | the two branches of a user are at right angles |
-| user | 35, 36 | users of a batch are told apart |
-| action | 38-41 | an item's text lies where the item is, and ranks as it does |
-| decay | 37 | small embeddings |
+| ranking | 33 | ranks liked items above random items |
+| interest | 28 | makes the branch find the liked items of the batch; unpopular ones count more |
+| conformity | 30 | the same, with popular ones counting more |
+| orthogonality | 34 | makes the two branches of a user orthogonal |
+| user | 35, 36 | distinguishes the users of a batch |
+| action | 38-41 | aligns an item's text with the item, and ranks by it |
+| decay | 37 | keeps embeddings small |
 
-In the contrasts each item of the batch is compared once, however many liked it, and what else a user likes is no
-negative for them. So one row of comparisons serves all likes of a user in the batch.
+A term with weight 0 isn't computed. Each term is a mean over the batch, so its weight means the same at every batch
+size.
+
+In the contrastive terms each item of the batch occurs once, however many users liked it, and other items that a user
+likes aren't negatives. So one row of comparisons serves all likes of a user in the batch.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ __all__ = ["Batch", "Embeddings", "branches_of", "fused_of", "objective", "ranki
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Places, as tensors. Users and liked items are given once each, and every like says which of them it is about."""
+    """A batch as tensors. Users and liked items occur once each, and each like refers to them by index."""
 
     users: Any
-    """Distinct users, among the nodes."""
+    """Nodes of the distinct users."""
     items: Any
-    """Distinct liked items, among the nodes."""
+    """Nodes of the distinct liked items."""
     others: Any
-    """For each like an item that isn't liked, among the nodes."""
+    """For each like, the node of an item that isn't liked."""
     user: Any
-    """For each like the place in `users`."""
+    """For each like, the index in `users`."""
     item: Any
-    """For each like the place in `items`."""
+    """For each like, the index in `items`."""
     liked: Any
-    """(users, items): what each user of the batch is known to like."""
+    """Shape (users, items): what each user of the batch is known to like."""
     popularity: Any
-    """Of `items`."""
+    """Popularity of `items`."""
     texts: Any
-    """Of `items`; None without texts."""
+    """Text vectors of `items`, or None without texts."""
     other_texts: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """What the propagation gave for the batch's nodes, and the embeddings that went in."""
+    """Embeddings of the batch's nodes after and before the propagation."""
 
     users: Any
     items: Any
@@ -62,7 +62,7 @@ class Embeddings:
 
 
 def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: PreferenceSettings) -> Any:
-    """The whole loss of a batch."""
+    """Return the loss of a batch."""
     users, items = embeddings.users, embeddings.items
     liked_items, both = items[batch.item], settings.branches == "both"
     branches = branches_of(users, weights, settings)
@@ -81,14 +81,14 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
         overlap = (branches["interest"] * branches["conformity"]).sum(-1)
         loss = loss + settings.orthogonality_loss * (overlap**2).mean()
     if settings.user_loss:
-        loss = loss + settings.user_loss * _told_apart(normalised(merged), settings.temperature)
+        loss = loss + settings.user_loss * _between_users(normalised(merged), settings.temperature)
     if batch.texts is not None and settings.action_loss:
         loss = loss + settings.action_loss * _action(batch, items, merged, weights)
     return loss
 
 
 def branches_of(users: Any, weights: Weights, settings: PreferenceSettings) -> dict[str, Any]:
-    """(26), normalised; None for a branch that is switched off."""
+    """(26): return the branches of users. A branch that is switched off is None."""
     return {
         name: branch(users, weights, name) if settings.branches in ("both", name) else None
         for name in ("interest", "conformity")
@@ -96,7 +96,7 @@ def branches_of(users: Any, weights: Weights, settings: PreferenceSettings) -> d
 
 
 def fused_of(branches: dict[str, Any], weights: Weights) -> Any:
-    """(32), or the only branch that there is."""
+    """(32): mix the branches, or return the only one."""
     interest, conformity = branches["interest"], branches["conformity"]
     if interest is None or conformity is None:
         return conformity if interest is None else interest
@@ -104,7 +104,7 @@ def fused_of(branches: dict[str, Any], weights: Weights) -> Any:
 
 
 def ranking(users: Any, items: Any, others: Any) -> Any:
-    """(33): BPR."""
+    """(33): return the BPR loss."""
     from torch.nn.functional import softplus
 
     return softplus((users * (others - items)).sum(-1)).mean()
@@ -115,7 +115,7 @@ def _contrast_weights(settings: PreferenceSettings) -> dict[str, float]:
 
 
 def _importance(batch: Batch, name: str, settings: PreferenceSettings) -> Any:
-    """(27, 29): how much a like counts for a branch."""
+    """(27, 29): return the weight of each like in a branch."""
     if not settings.popularity_weighting:
         return 1.0
     popular = batch.popularity[batch.item]
@@ -123,7 +123,7 @@ def _importance(batch: Batch, name: str, settings: PreferenceSettings) -> Any:
 
 
 def _contrast(users: Any, columns: Any, batch: Batch, importance: Any) -> Any:
-    """(28, 30)."""
+    """(28, 30): return the contrastive loss of a branch."""
     from torch.nn.functional import softplus
 
     scores = users @ columns
@@ -131,14 +131,14 @@ def _contrast(users: Any, columns: Any, batch: Batch, importance: Any) -> Any:
     return (importance * softplus(against[batch.user] - scores[batch.user, batch.item])).mean()
 
 
-def _told_apart(users: Any, temperature: float) -> Any:
-    """(35, 36): each user is most like themselves."""
+def _between_users(users: Any, temperature: float) -> Any:
+    """(35, 36): return the contrastive loss between users."""
     scores = users @ users.T / temperature
     return (scores.logsumexp(1) - scores.diagonal()).mean()
 
 
 def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:
-    """(39, 40), over the items that have a text."""
+    """(39, 40): return the loss of texts, over the items that have one."""
     texts, others = action(batch.texts, weights), action(batch.other_texts, weights)
     known, other_known = (batch.texts != 0).any(-1), (batch.other_texts != 0).any(-1)
     apart = ((1.0 - (texts * normalised(items.detach())).sum(-1)) * known).sum() / known.sum().clip(min=1)
@@ -149,7 +149,7 @@ def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:
 
 
 def _decay(batch: Batch, embeddings: Embeddings) -> Any:
-    """(37), of what went into the propagation, each like's three embeddings counted."""
+    """(37): return the weight decay of the embeddings before the propagation, three per like."""
     users, items, others = embeddings.before
     sizes = (users**2).sum(-1)[batch.user], (items**2).sum(-1)[batch.item], (others**2).sum(-1)
     return sum(size.mean() for size in sizes) / 2

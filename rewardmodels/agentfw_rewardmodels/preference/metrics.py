@@ -1,11 +1,9 @@
-"""How good a ranking is, and how well two kinds are told apart.
+"""Metrics of rankings: recall, NDCG and AUC.
 
-The one rule: what a user was seen to like before is no candidate; what was held out is all that counts.
-
-    >>> recall_and_ndcg(np.array([[0, 2, 1]]), [{2}])
-    (array([1.]), array([0.63092975]))
-    >>> auc([0.9, 0.8, 0.1], [True, True, False])
-    1.0
+>>> recall_and_ndcg(np.array([[0, 2, 1]]), [{2}])
+(array([1.]), array([0.63092975]))
+>>> auc([0.9, 0.8, 0.1], [True, True, False])
+1.0
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ __all__ = ["auc", "by_user", "recall_and_ndcg", "top"]
 
 
 def by_user(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[set[int]]]:
-    """The users of these pairs, sorted, and the items of each.
+    """Return the users of these pairs, sorted, and the items of each.
 
     >>> by_user(np.array([[3, 1, 3], [0, 2, 5]]))
     (array([1, 3]), [{2}, {0, 5}])
@@ -31,7 +29,7 @@ def by_user(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[set[int]]
 
 
 def top(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """The places of the `count` highest of each row, highest first; ties go to the lower place."""
+    """Return the indexes of the `count` highest scores of each row, highest first. Ties go to the lower index."""
     count = min(count, scores.shape[1])
     found = np.argpartition(-scores, count - 1, axis=1)[:, :count]
     found.sort(axis=1)
@@ -42,7 +40,10 @@ def top(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
 def recall_and_ndcg(
     ranked: NDArray[np.integer[Any]], relevant: Sequence[set[int]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """One number of each for every user. Recall divides by all that is relevant, NDCG by the best that fits."""
+    """Return recall and NDCG of each user.
+
+    Recall is relative to all relevant items, NDCG to the best possible list of this length.
+    """
     count = ranked.shape[1]
     hits = np.array(
         [[item in wanted for item in row] for row, wanted in zip(ranked.tolist(), relevant, strict=True)], bool
@@ -54,7 +55,7 @@ def recall_and_ndcg(
 
 
 def auc(scores: Sequence[float] | NDArray[Any], positive: Sequence[bool] | NDArray[np.bool_]) -> float:
-    """How often a positive is above a negative; ties count half."""
+    """Return how often a positive scores above a negative. Ties count half."""
     values, kinds = np.asarray(scores, np.float64), np.asarray(positive, bool)
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]

@@ -1,7 +1,4 @@
-"""PreferenceModel: what a user likes, apart from what everybody does, learned from interactions, texts and profiles.
-
-The one rule: a model never changes. `fit`, `update` and `load` each make one; a call that fails leaves the model in
-memory and the one on disk as they were.
+"""PreferenceModel: predicts what a user likes, separately from what everybody likes.
 
     from agentfw_rewardmodels import PreferenceModel
 
@@ -9,7 +6,8 @@ memory and the one on disk as they were.
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
 
-Only `fit` needs torch; everything else is numpy.
+Models are immutable: `fit`, `update` and `load` each return a new one. Only `fit` needs torch. Everything else runs on
+numpy.
 """
 
 from __future__ import annotations
@@ -27,17 +25,17 @@ from agentfw_rewardmodels.preference.formulas import normalised
 from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profile, read_profiles
 from agentfw_rewardmodels.preference.metrics import by_user, recall_and_ndcg, top
 from agentfw_rewardmodels.preference.model_files import read_model, write_model
-from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
 from agentfw_rewardmodels.preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore, Scores
-from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, Stances, newcomers, stances
+from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, UserVectors, new_user_vectors, user_vectors
 from agentfw_rewardmodels.preference.training import Progress
 
 __all__ = ["By", "PreferenceModel"]
 
 By = Literal["fused", "interest", "conformity"]
-"""What items are ranked by: what will be liked, what is liked for its own sake, or what everybody likes."""
+"""Ranking method: by expected likes, by the user's own interest, or by conformity."""
 USERS_AT_ONCE = 512
 OWN_ITEMS = 5
 SCORED = ("score", "interest", "conformity", "interest_z", "conformity_z", "reward")
@@ -45,15 +43,17 @@ _ARRAYS = ("likes", "own_users", "own_items", "by_profile", "texts")
 
 
 class PreferenceModel:
-    """Made by `fit` or `load`."""
+    """A trained model. Create one with `fit` or `load`."""
 
-    def __init__(self, state: State, encoder: Encoder | None, encoder_is: tuple[str, str]) -> None:
+    def __init__(self, state: ModelState, encoder: Encoder | None, encoder_is: tuple[str, str]) -> None:
         self._state, self._encoder, self._encoder_is = state, encoder, encoder_is
         self._places = {user: place for place, user in enumerate(state.users)}
         users, self._item_rows = state.embeddings()
         likes, profile = state.with_likes(), (state.by_profile != 0).any((1, 2))
-        self._stances = stances(users, state.weights, state.settings)
-        self._stances = self._stances.replaced(~likes, newcomers(state.by_profile[~likes], state.settings))
+        self._user_vectors = user_vectors(users, state.weights, state.settings)
+        self._user_vectors = self._user_vectors.replaced(
+            ~likes, new_user_vectors(state.by_profile[~likes], state.settings)
+        )
         self._known = likes | profile
         self._scorer = Scorer(self._item_rows, state.texts, state.weights, state.settings)
         self._popularity = popularity(state.likes, len(state.items), state.settings.popularity)
@@ -77,11 +77,15 @@ class PreferenceModel:
     ) -> PreferenceModel:
         """Train a model.
 
-        Tables are paths (.csv, .tsv, .jsonl, .parquet), tables of pandas, polars or pyarrow, or rows: interactions of
-        `user`, `item` and perhaps `value` (above 0 is a like) and `time`; items of `item` and `text`; profiles of
-        `user` and any views. `validation` is like `interactions`; without it a share of those is held out. `start` is
-        a model to begin from. With a folder for `checkpoints` a training that was killed goes on when it is called
-        again.
+        A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, or rows.
+
+        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`.
+        - `items` has the columns `item` and `text`.
+        - `profiles` has the column `user`, and one column for each view.
+        - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.
+        - `encoder` is the text encoder: a name, a callable or a mapping. Default: the best one installed.
+        - `start` is a model whose weights training starts from.
+        - `checkpoints` is a folder. Repeat the same call to resume an interrupted training from it.
         """
         from agentfw_rewardmodels.preference.fitting import fit
 
@@ -112,20 +116,20 @@ class PreferenceModel:
 
     @property
     def facts(self) -> dict[str, int]:
-        """What the tables held, and what was settled while reading them."""
+        """Counts of the training tables, such as likes and duplicates."""
         return dict(self._state.facts)
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """Each epoch's loss, and the metric where the validation split was looked at."""
+        """The loss of each epoch, and the validation metric where it was computed."""
         return [dict(one) for one in self._state.history]
 
     def score(self, user: str, text: str, *, profile: Any = None) -> PreferenceScore:
-        """What this user thinks of this action. `profile` is for a user without interactions."""
+        """Score an action for a user. A user without interactions needs a `profile`."""
         return self._scored([user], [text], profile)[0]
 
     def score_many(self, pairs: Iterable[tuple[str, str]]) -> list[PreferenceScore]:
-        """Many at once; each text is encoded once."""
+        """Score many pairs of user and text. Each distinct text is encoded once."""
         users, texts = [], []
         for user, text in pairs:
             users.append(user)
@@ -133,28 +137,29 @@ class PreferenceModel:
         return self._scored(users, texts, None) if users else []
 
     def score_vectors(self, users: Sequence[str], vectors: Any) -> Scores:
-        """The same for actions whose texts were encoded elsewhere, one row a user."""
+        """Score actions whose texts are already encoded, one row for each user."""
         rows = np.asarray(vectors, np.float32)
         wanted = (len(users), self._state.texts.shape[1])
         if rows.shape != wanted or not np.isfinite(rows).all():
             raise BadInputError(
-                f"the vectors are an array of {rows.shape}", fix=f"give finite numbers, an array of {wanted}"
+                f"the vectors are an array of shape {rows.shape}",
+                fix=f"pass finite numbers, as an array of shape {wanted}",
             )
         self._need_texts()
         places = self._scorer.places(np.asarray(normalised(rows), np.float32))
         return self._scorer.scores(self._of(users, None), places)
 
     def score_items(self, users: Sequence[str], items: Sequence[str]) -> Scores:
-        """The same for known items by name, one a user; what a model says of interactions that happened."""
+        """Score known items by name, one for each user, for example interactions that happened."""
         place_of = {item: place for place, item in enumerate(self._state.items)}
         unknown = [item for item in items if item not in place_of]
         if unknown or len(users) != len(items):
-            what = f'the item "{unknown[0]}" is unknown' if unknown else f"{len(users)} users, {len(items)} items"
-            raise BadInputError(what, fix="give one known item for each user")
+            what = f'unknown item "{unknown[0]}"' if unknown else f"{len(users)} users, but {len(items)} items"
+            raise BadInputError(what, fix="pass one known item for each user")
         return self._scorer.item_scores(self._of(users, None), [place_of[item] for item in items])
 
     def explain(self, user: str, text: str, *, profile: Any = None) -> Explanation:
-        """A score with what it rests on: known items like the action, and what the user liked close to it."""
+        """Score an action and return the evidence: similar known items, and the closest items that the user liked."""
         score = self._scored([user], [text], profile)[0]
         own = self._likes_of(user)
         place = self._scorer.places(self._encode([text]))[0]
@@ -167,7 +172,7 @@ class PreferenceModel:
     def recommend(
         self, user: str, count: int = 20, *, by: By | None = None, seen: bool = False, profile: Any = None
     ) -> list[tuple[str, float]]:
-        """The items that this user would like most, without those that they are known to like unless `seen`."""
+        """Return the items that a user would like most. Items they are known to like are left out unless `seen`."""
         scores = self._ranking(self._of([user], profile), by)[0]
         if not seen:
             scores[self._likes_of(user)] = -np.inf
@@ -175,20 +180,20 @@ class PreferenceModel:
         return [(self._state.items[place], float(scores[place])) for place in places if np.isfinite(scores[place])]
 
     def evaluate(self, interactions: Any, *, count: int = 20, by: By | None = None) -> Evaluation:
-        """How well likes that were held out are found. Unknown users and items, and likes it knows, are left out."""
+        """Measure how well held-out likes are found. Unknown users and items, and known likes, are left out."""
         pairs = read_pairs(interactions, self._state.users, self._state.items, "interactions")
         width = len(self._state.items)
         new = ~np.isin(pairs[0] * width + pairs[1], self._state.likes[0] * width + self._state.likes[1])
         pairs = pairs[:, new & self._known[pairs[0]]]
         if not pairs.size:
             raise BadInputError(
-                "no like in the table is new and of a known user and item", fix="give likes that were held out"
+                "no like in the table is new and of a known user and item", fix="pass likes that were held out"
             )
         users, relevant = by_user(pairs)
         parts = []
         for begin in range(0, len(users), USERS_AT_ONCE):
             some = users[begin : begin + USERS_AT_ONCE]
-            scores = self._ranking(self._stances.of(some), by)
+            scores = self._ranking(self._user_vectors.of(some), by)
             for row, user in zip(scores, some, strict=True):
                 row[self._liked[self._starts[user] : self._starts[user + 1]]] = -np.inf
             parts.append(recall_and_ndcg(top(scores, count), relevant[begin : begin + USERS_AT_ONCE]))
@@ -196,7 +201,7 @@ class PreferenceModel:
         return Evaluation(float(recall.mean()), float(ndcg.mean()), len(users), count)
 
     def update(self, interactions: Any = (), *, items: Any = None, profiles: Any = None) -> PreferenceModel:
-        """A new model that knows these too, without training. What it knows of others moves only as the graph does."""
+        """Return a model that also knows these tables, without training. Others change only through the graph."""
         texts = {} if items is None else read_items(items)
         views = {} if profiles is None else read_profiles(profiles)
         encoder = self._open() if texts or views else self._encoder
@@ -210,18 +215,23 @@ class PreferenceModel:
     def report(self, user: str) -> UserReport: ...
 
     def report(self, user: str | None = None) -> UserReport | ModelReport:
-        """What the model learned of a user, or of everybody."""
+        """Report what the model learned about one user, or about all."""
         if user is None:
-            return ModelReport.of(self._state, self._stances.share[self._known])
-        stance = self._of([user], None)
+            return ModelReport.of(self._state, self._user_vectors.share[self._known])
+        of_users = self._of([user], None)
         own = self._likes_of(user)
         units = self._scorer.items
         return UserReport.of(
-            user, self._state, stance, (units @ stance.interest[0], units @ stance.conformity[0]), own, self._popularity
+            user,
+            self._state,
+            of_users,
+            (units @ of_users.interest[0], units @ of_users.conformity[0]),
+            own,
+            self._popularity,
         )
 
     def save(self, folder: str | Path) -> None:
-        """Write the model; a model that was there before is replaced in one go."""
+        """Write the model to a folder. An existing model there is replaced atomically."""
         state = self._state
         arrays = {name: getattr(state, name) for name in _ARRAYS} | {
             f"weights.{k}": v for k, v in state.weights.items()
@@ -240,12 +250,12 @@ class PreferenceModel:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: EncoderChoice | None = None) -> PreferenceModel:
-        """Read a model. An encoder is needed again only where it was a callable or a mapping."""
+        """Read a model. Pass `encoder` only if the model was fitted with a callable or a mapping."""
         arrays, description = read_model(Path(folder))
         weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
             known = description["encoder"]["name"], description["encoder"]["version"]
-            state = State(
+            state = ModelState(
                 settings=PreferenceSettings.from_mapping(description["settings"]),
                 users=tuple(description["users"]),
                 items=tuple(description["items"]),
@@ -259,7 +269,7 @@ class PreferenceModel:
             model = cls(state, None, known)
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise FileRefusedError(
-                f"{folder} is damaged: {error!r}", fix="save the model again, or fit it anew"
+                f"{folder} is damaged: {error!r}", fix="save the model again, or fit a new one"
             ) from error
         if encoder is not None:
             model._encoder = _same(open_encoder(encoder), known)
@@ -267,20 +277,20 @@ class PreferenceModel:
 
     def _scored(self, users: Sequence[str], texts: Sequence[str], profile: Any) -> list[PreferenceScore]:
         self._need_texts()
-        stance = self._of(users, profile)
+        of_users = self._of(users, profile)
         distinct = list(dict.fromkeys(texts))
         row_of = {text: row for row, text in enumerate(distinct)}
         rows = [row_of[text] for text in texts]
         vectors = self._encode(distinct)
         near = self._scorer.nearest(vectors)
-        scores = self._scorer.scores(stance, self._scorer.places(vectors, near)[rows])
+        scores = self._scorer.scores(of_users, self._scorer.places(vectors, near)[rows])
         return [
             PreferenceScore(
                 user,
                 text,
                 **{name: float(getattr(scores, name)[n]) for name in SCORED},
-                interest_share=float(stance.share[n]),
-                nearest=self._near_items(near, rows[n], stance.interest[n]),
+                interest_share=float(of_users.share[n]),
+                nearest=self._near_items(near, rows[n], of_users.interest[n]),
             )
             for n, (user, text) in enumerate(zip(users, texts, strict=True))
         ]
@@ -300,44 +310,44 @@ class PreferenceModel:
             for n, (place, item) in enumerate((place, self._state.items[place]) for place in places)
         )
 
-    def _of(self, users: Sequence[str], profile: Any) -> Stances:
-        """What is known of these users; a profile speaks for those without interactions."""
+    def _of(self, users: Sequence[str], profile: Any) -> UserVectors:
+        """Return the vectors of these users. The profile is used for users without interactions."""
         if profile is not None and not all(len(self._likes_of(user)) for user in users):
             views = read_profile(profile)
-            one = newcomers(self._state.expected_by(views, self._open()), self._state.settings)
+            one = new_user_vectors(self._state.predicted_by(views, self._open()), self._state.settings)
             return one.of(np.zeros(len(users), np.int64))
         for user in users:
             if user not in self._places or not self._known[self._places[user]]:
                 raise UnknownUserError(user)
-        return self._stances.of([self._places[user] for user in users])
+        return self._user_vectors.of([self._places[user] for user in users])
 
     def _likes_of(self, user: str) -> Any:
         place = self._places.get(user)
         return self._liked[:0] if place is None else self._liked[self._starts[place] : self._starts[place + 1]]
 
-    def _ranking(self, users: Stances, by: By | None) -> Any:
+    def _ranking(self, users: UserVectors, by: By | None) -> Any:
         by = by or self._state.settings.rank_by
         if by not in ("fused", "interest", "conformity"):
-            raise BadInputError(f'nothing is ranked by "{by}"', fix="give fused, interest or conformity")
+            raise BadInputError(f'unknown ranking method "{by}"', fix="use fused, interest or conformity")
         return users.fused @ self._item_rows.T if by == "fused" else getattr(users, by) @ self._scorer.items.T
 
     def _need_texts(self) -> None:
         if not self._scorer.reads_texts:
-            raise BadInputError("this model knows no item texts to compare an action with", fix="fit it with items")
+            raise BadInputError("the model has no item texts to compare an action with", fix="fit it with items")
 
     def _encode(self, texts: Sequence[str]) -> Float32Array:
         for text in texts:
             if not isinstance(text, str) or not text.strip():
-                raise BadInputError(f"the action {text!r} is no text", fix="say what the action is")
+                raise BadInputError(f"the action {text!r} is empty or not a string", fix="describe the action in words")
         return self._open().encode(texts)
 
     def _open(self) -> Encoder:
         if self._encoder is None:
             name = self._encoder_is[0]
             if not name:
-                raise BadInputError("this model was fitted without texts", fix="fit it with items or profiles")
+                raise BadInputError("the model was fitted without texts", fix="fit it with items or profiles")
             if name == "mapping" or name.startswith("callable:"):
-                raise BadInputError(f"the model's texts were encoded by {name}", fix="give it to load as encoder")
+                raise BadInputError(f"the model's texts were encoded by {name}", fix="pass it to load as encoder")
             self._encoder = _same(open_encoder(name), self._encoder_is)
         return self._encoder
 
@@ -346,6 +356,6 @@ def _same(encoder: Encoder, known: tuple[str, str]) -> Encoder:
     if (encoder.name, encoder.version) != known:
         raise FileRefusedError(
             f"the model's texts were encoded by {known[0]} {known[1]}, not by {encoder.name} {encoder.version}",
-            fix="give the encoder that it was fitted with, or fit it anew",
+            fix="pass the encoder that it was fitted with, or fit a new model",
         )
     return encoder

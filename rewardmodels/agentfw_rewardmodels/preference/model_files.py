@@ -1,14 +1,10 @@
-"""Writes and reads the files of a model: safetensors for numbers, JSON for everything else.
-
-The one rule: a folder holds one whole model at any moment. A new one is written beside it and takes its place by
-renaming; what is read is checked before any of it is used.
-
-The folder:
+"""Writes and reads the files of a model: safetensors for arrays, JSON for the rest.
 
     model.json                format and version, settings, encoder, names of users and items, facts, history
-    arrays-HASH.safetensors   the numbers; HASH is that of their content, and model.json names the file
+    arrays-HASH.safetensors   the arrays; HASH is a hash of their content, and model.json names the file
 
-Writing puts the numbers there first and renames model.json last, so a reader sees the old model or the new one.
+The arrays are written first, and model.json is renamed into place last, so a reader sees the complete old model or the
+complete new one. Everything is checked before it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ __all__ = ["read_arrays", "read_model", "write_arrays", "write_model"]
 
 FORMAT, VERSION = "agentfw preference model", 2
 DESCRIPTION = "model.json"
-AGAIN = "save the model again, or fit it anew"
+REPAIR = "save the model again, or fit a new one"
 
 
 def write_model(folder: Path, arrays: dict[str, Any], description: dict[str, Any]) -> None:
@@ -47,27 +43,27 @@ def write_model(folder: Path, arrays: dict[str, Any], description: dict[str, Any
 
 
 def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays and description, checked for format, version and NaN."""
+    """Return arrays and description, checked for format, version and NaN."""
     path = folder / DESCRIPTION
     try:
         description: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise FileRefusedError(
-            f"{folder} holds no preference model", fix="give the folder that it was saved to"
+            f"{folder} contains no preference model", fix="pass the folder that the model was saved to"
         ) from None
     except (OSError, ValueError) as error:
-        raise FileRefusedError(f"{path} can't be read: {error}", fix=AGAIN) from error
+        raise FileRefusedError(f"{path} can't be read: {error}", fix=REPAIR) from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise FileRefusedError(f"{path} is no preference model", fix="give the folder that it was saved to")
+        raise FileRefusedError(f"{path} is not a preference model", fix="pass the folder that the model was saved to")
     if description.get("version") != VERSION:
         raise FileRefusedError(
-            f"{path} has the version {description.get('version')}; this agentfw reads {VERSION}",
-            fix="use the agentfw that wrote it, or fit the model anew",
+            f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}",
+            fix="use the version of agentfw that wrote it, or fit a new model",
         )
     arrays, _ = read_arrays(folder / str(description.get("arrays")))
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise FileRefusedError(f"{folder} has NaN or infinity in {name}", fix=AGAIN)
+            raise FileRefusedError(f"{folder} contains NaN or infinity in {name}", fix=REPAIR)
     return arrays, description
 
 
@@ -82,13 +78,13 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         with open_file(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except Exception as error:  # its own error class derives from Exception alone
-        raise FileRefusedError(f"{path} can't be read: {error}", fix=AGAIN) from error
+    except Exception as error:  # its error class derives from Exception only
+        raise FileRefusedError(f"{path} can't be read: {error}", fix=REPAIR) from error
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A new file that takes the place of `path` when the block ends well, and is on the disk by then."""
+    """Yield a new file that replaces `path` at the end of the block, after it was flushed to disk."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +94,7 @@ def _replacing(path: Path) -> Iterator[Path]:
         new.replace(path)
     except OSError as error:
         raise StorageError(
-            f"{path} can't be written: {error}", fix="free some space, or give another folder"
+            f"{path} can't be written: {error}", fix="free some space, or choose another folder"
         ) from error
     finally:
         new.unlink(missing_ok=True)
@@ -109,5 +105,5 @@ def _safetensors() -> tuple[Any, Any]:
         from safetensors import safe_open
         from safetensors.numpy import save_file
     except ImportError:
-        raise MissingExtraError("files of a preference model", "rewardmodels", module="safetensors") from None
+        raise MissingExtraError("saving and loading a preference model", "rewardmodels", module="safetensors") from None
     return save_file, safe_open

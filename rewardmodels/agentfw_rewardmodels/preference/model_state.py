@@ -1,11 +1,10 @@
-"""What a preference model consists of, and how new interactions, items and users are taken into it.
+"""The parameters and data of a preference model, and adding new interactions, items and users without training.
 
-The one rule: a state never changes. Taking something in makes a new one beside it, so whoever scores with the old
-one, or has it on disk, is not disturbed.
+A state is immutable. Adding something returns a new one, so whoever uses the old one isn't disturbed.
 
-What training found are the embeddings *before* the propagation (`own`), and the networks. Everything else follows: an
-interaction more is an edge more, and the propagation carries it to the user, the item and those around them. No step of
-training is needed, and a user's first like already counts.
+Training produces the embeddings before the propagation (`own`) and the networks. Everything else follows from them. A
+new interaction is a new edge, and the propagation carries it to the user, the item and their neighbours. So a user's
+first like counts without any training step.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError
-from agentfw_rewardmodels.preference.cold_start import expected
+from agentfw_rewardmodels.preference.cold_start import predict_from_profiles
 from agentfw_rewardmodels.preference.dataset import Pairs, encoded_items, encoded_views, places_of
 from agentfw_rewardmodels.preference.encoders import Encoder, Float32Array
 from agentfw_rewardmodels.preference.input_tables import Interactions, Profiles
@@ -26,12 +25,12 @@ from agentfw_rewardmodels.preference.profile_merging import merged
 from agentfw_rewardmodels.preference.propagation import Adjacency, propagated
 from agentfw_rewardmodels.preference.scoring import Scorer
 
-__all__ = ["State"]
+__all__ = ["ModelState"]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Everything that is saved. Rows are in the order of `users` and `items`."""
+class ModelState:
+    """What is saved of a model. Rows are in the order of `users` and `items`."""
 
     settings: PreferenceSettings
     users: tuple[str, ...]
@@ -43,19 +42,19 @@ class State:
     own_users: Float32Array
     own_items: Float32Array
     by_profile: Float32Array
-    """What the users' profiles let one expect (users, 3, dimensions): their embedding, their interest, their
-    conformity. Zeros for users without a profile."""
+    """Predictions from profiles, of shape (users, 3, dimensions): embedding, interest and conformity. Zeros for users
+    without a profile."""
     texts: Float32Array
     weights: Mapping[str, Float32Array]
-    """The networks: all weights but those of users and items."""
+    """The networks: all weights except the embeddings of users and items."""
     facts: Mapping[str, int]
     history: tuple[Mapping[str, float], ...]
 
     def embeddings(self) -> tuple[Float32Array, Float32Array]:
-        """Of users and items, after the propagation.
+        """Return the embeddings of users and items after the propagation.
 
-        Who or what has no interaction has only an untrained row there. What is expected of such a user is in
-        `by_profile`; such an item, if it has a text, stands where the items of similar texts are.
+        Users and items without interactions have untrained rows. For such users, `by_profile` is used. Such items with
+        a text get the mean of items with similar texts.
         """
         users, items = len(self.users), len(self.items)
         before = np.concatenate([self.own_users + self.by_profile[:, 0], self.own_items])
@@ -64,14 +63,14 @@ class State:
         return user_rows, self._with_neighbours(item_rows, self._cold_items())
 
     def with_likes(self) -> Any:
-        """Which users have any."""
+        """Return which users have likes."""
         return np.bincount(self.likes[0], minlength=len(self.users)) > 0
 
     def _cold_items(self) -> Any:
         return np.bincount(self.likes[1], minlength=len(self.items)) == 0
 
     def _with_neighbours(self, rows: Float32Array, cold: Any) -> Float32Array:
-        """These rows, those of cold items with a text replaced by their nearest others' mean."""
+        """Replace the rows of cold items that have a text by the mean of their nearest items."""
         if not self.texts.size:
             return rows
         texted = (self.texts != 0).any(-1)
@@ -83,27 +82,27 @@ class State:
         result[lost] = np.einsum("nk,nkd->nd", near.weight, rows[known][near.items])
         return result
 
-    def expected_by(self, profile: Mapping[str, str], encoder: Encoder) -> Float32Array:
-        """What one profile lets one expect, (1, 3, dimensions)."""
+    def predicted_by(self, profile: Mapping[str, str], encoder: Encoder) -> Float32Array:
+        """Return the prediction from one profile, of shape (1, 3, dimensions)."""
         self._check_views(profile)
-        return self._expected([profile], encoder)
+        return self._predicted([profile], encoder)
 
-    def _expected(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
+    def _predicted(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
         rows = merged(encoded_views(profiles, self.view_names, encoder), self.weights)
-        return expected(rows, self.weights).reshape(-1, 3, self.settings.dimensions)
+        return predict_from_profiles(rows, self.weights).reshape(-1, 3, self.settings.dimensions)
 
     def _check_views(self, views: Mapping[str, str]) -> None:
         if not self.view_names:
-            raise BadInputError("this model was fitted without profiles", fix="fit it with profiles")
+            raise BadInputError("the model was fitted without profiles", fix="fit it with profiles")
         unknown = [name for name in views if name not in self.view_names]
         if unknown or not views:
-            what = f'the view "{unknown[0]}" is unknown' if unknown else "the profile is empty"
-            raise BadInputError(what, fix=f"give some of: {', '.join(self.view_names)}")
+            what = f'unknown view "{unknown[0]}"' if unknown else "the profile is empty"
+            raise BadInputError(what, fix=f"use some of the views {', '.join(self.view_names)}")
 
     def taking(
         self, interactions: Interactions, texts: Mapping[str, str], profiles: Profiles, encoder: Encoder | None
-    ) -> State:
-        """A new state that knows these too. A later dislike takes an earlier like back."""
+    ) -> ModelState:
+        """Return a state with these tables added. A dislike removes an earlier like."""
         for views in profiles.values():
             self._check_views(views)
         users = tuple(dict.fromkeys([*self.users, *(user for user, _ in interactions.likes), *profiles]))
@@ -112,18 +111,18 @@ class State:
         if not likes.size:
             raise BadInputError("no like would be left", fix="leave out some of the dislikes")
         titles = {**self.titles, **texts}
-        by_profile = _longer(self.by_profile, len(users))
+        by_profile = _padded(self.by_profile, len(users))
         if profiles and encoder is not None:
             place_of = {user: place for place, user in enumerate(users)}
-            by_profile[[place_of[user] for user in profiles]] = self._expected(list(profiles.values()), encoder)
+            by_profile[[place_of[user] for user in profiles]] = self._predicted(list(profiles.values()), encoder)
         new = replace(
             self,
             users=users,
             items=items,
             titles=titles,
             likes=likes,
-            own_users=_longer(self.own_users, len(users)),
-            own_items=_longer(self.own_items, len(items)),
+            own_users=_padded(self.own_users, len(users)),
+            own_items=_padded(self.own_items, len(items)),
             by_profile=by_profile,
             texts=self._texts_with(texts, items, encoder),
             facts={
@@ -145,7 +144,7 @@ class State:
     def _likes_with(
         self, interactions: Interactions, users: tuple[str, ...], items: tuple[str, ...]
     ) -> tuple[Pairs, int]:
-        """All likes, the old ones first, and how many of the new ones were known already."""
+        """Return all likes, old ones first, and how many of the new ones were known already."""
         new, gone = places_of(interactions.likes, users, items), places_of(interactions.dislikes, users, items)
         old_keys = self.likes[0] * len(items) + self.likes[1]
         new_keys = new[0] * len(items) + new[1]
@@ -155,15 +154,15 @@ class State:
 
     def _texts_with(self, texts: Mapping[str, str], items: tuple[str, ...], encoder: Encoder | None) -> Float32Array:
         if not texts or not self.texts.size:
-            return _longer(self.texts, len(items))
-        result = _longer(self.texts, len(items))
+            return _padded(self.texts, len(items))
+        result = _padded(self.texts, len(items))
         rows = encoded_items(items, texts, encoder)
         given = np.array([item in texts for item in items])
         result[given] = rows[given]
         return result
 
 
-def _longer(rows: Float32Array, count: int) -> Float32Array:
+def _padded(rows: Float32Array, count: int) -> Float32Array:
     result = np.zeros((count, *rows.shape[1:]), np.float32)
     result[: len(rows)] = rows
     return result

@@ -1,9 +1,8 @@
-"""Stage 1: learns to merge the views of a profile into one vector (formulas 18 to 24).
+"""Stage 1 of training: learns to merge the views of a profile into one vector (formulas 18 to 24).
 
-The one rule: the encoder stays as it is. What is learned is only how much each view counts, so that two looks at one
-user with some views missing are more alike than two users, and the merged vector still says what each view said.
-
-With a single view there is nothing to merge, and the vector is that view's.
+The text encoder is frozen. Only the weights of the views are learned, so that two samples of one user with some views
+dropped are more similar than those of two users, and the merged vector still reflects each view. A profile with a
+single view is that view's vector.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ LEARNING_RATE = 1e-3
 
 
 def present_views(views: Float32Array) -> Float32Array:
-    """(users, views): 1 where there is one."""
+    """Return an array of shape (users, views) with 1 for each view that is present."""
     return np.asarray((views != 0).any(-1), np.float32)
 
 
 def merged(views: Float32Array, weights: Weights) -> Float32Array:
-    """One row a user; zeros for a user without a profile."""
+    """Return one row per user. Users without a profile have zeros."""
     present = present_views(views)
     return np.asarray(attention(views, present, weights) * present.any(-1, keepdims=True), np.float32)
 
@@ -38,22 +37,22 @@ def merged(views: Float32Array, weights: Weights) -> Float32Array:
 def train_profiles(
     views: Float32Array, settings: PreferenceSettings, device: str, report: Callable[[int, float], None]
 ) -> dict[str, Any]:
-    """The weights of `attention`, as numpy arrays. `report` hears of each epoch and its loss."""
+    """Return the weights of `attention` as numpy arrays. `report` is called with each epoch and its loss."""
     import torch
 
     known = np.flatnonzero(present_views(views).any(-1))
     count, dimensions = views.shape[1:]
     generator = torch.Generator().manual_seed(settings.seed)
     weights = {
-        "views.weight": _drawn((dimensions, dimensions), dimensions, generator),
+        "views.weight": _initial((dimensions, dimensions), dimensions, generator),
         "views.bias": torch.zeros(dimensions),
-        "views.asks": _drawn((dimensions,), dimensions, generator),
+        "views.asks": _initial((dimensions,), dimensions, generator),
     }
     if count == 1 or len(known) < 2:
         return {name: value.numpy() for name, value in weights.items()}
     for view in range(count):
         for layer, (outside, inside) in {"first": (HIDDEN, dimensions), "second": (dimensions, HIDDEN)}.items():
-            weights[f"{view}.{layer}.weight"] = _drawn((outside, inside), inside, generator)
+            weights[f"{view}.{layer}.weight"] = _initial((outside, inside), inside, generator)
             weights[f"{view}.{layer}.bias"] = torch.zeros(outside)
     weights = {name: value.to(device).requires_grad_() for name, value in weights.items()}
     optimizer = torch.optim.Adam(list(weights.values()), lr=LEARNING_RATE)
@@ -73,13 +72,13 @@ def train_profiles(
 def _loss(views: Any, present: Any, weights: Any, settings: PreferenceSettings, generator: Any, device: str) -> Any:
     import torch
 
-    looks = []
+    samples = []
     for _ in range(2):
         dropped = present * (torch.rand(present.shape, generator=generator) >= settings.view_dropout)
-        # Somebody who lost every view keeps them all: there must be something to look at.
+        # A user whose views were all dropped keeps them all.
         dropped = torch.where(dropped.any(1, keepdim=True), dropped, present).to(device)
-        looks.append(normalised(attention(views, dropped, weights)))
-    alike = looks[0] @ looks[1].T / settings.profile_temperature
+        samples.append(normalised(attention(views, dropped, weights)))
+    alike = samples[0] @ samples[1].T / settings.profile_temperature
     loss = torch.nn.functional.cross_entropy(alike, torch.arange(len(views), device=device))
     if settings.reconstruction_loss:
         whole = attention(views, present.to(device), weights)
@@ -89,7 +88,7 @@ def _loss(views: Any, present: Any, weights: Any, settings: PreferenceSettings, 
     return loss
 
 
-def _drawn(shape: tuple[int, ...], inside: int, generator: Any) -> Any:
+def _initial(shape: tuple[int, ...], inside: int, generator: Any) -> Any:
     import torch
 
     return (torch.rand(shape, generator=generator) * 2 - 1) / inside**0.5

@@ -1,16 +1,16 @@
-"""LightGCN's propagation (25) over the graph of users and items, as products with one sparse matrix.
-
-The one rule: the normalised adjacency is symmetric, so the backward pass of the whole propagation is the forward pass
-again: one product a layer each way, nothing kept in between, and no gradient of the matrix.
+"""LightGCN's propagation (25) over the graph of users and items, as products with a sparse matrix.
 
     >>> graph = Adjacency.of(np.array([[0, 1], [0, 0]]), users=2, items=1)
     >>> (propagated(np.eye(3, dtype=np.float32), graph, layers=1) * 100).astype(int).tolist()
     [[50, 0, 35], [0, 50, 35], [35, 35, 50]]
 
-Nodes are users, then items. Training multiplies with torch's CSR (MKL on a CPU, cuSPARSE on CUDA); what is scored
-with comes from `propagated`, in numpy, so that a model can take in new interactions where there is no torch. For
-graphs that are too big to pass whole through each step, `Adjacency.around` draws a part of it: some neighbours of the
-batch's nodes, of those again, and so on, weighted so that each layer's sum is right on average.
+The normalised adjacency is symmetric, so the backward pass is the forward pass again: one product per layer each way,
+nothing stored in between, and no gradient of the matrix.
+
+Nodes are users, then items. Training multiplies with torch's CSR (MKL on a CPU, cuSPARSE on CUDA). Scoring uses
+`propagated`, in numpy, so a model can take in new interactions without torch. For graphs too large for every step,
+`Adjacency.around` samples a part: some neighbours of the batch's nodes, then of those, and so on, weighted so that each
+layer's sum is right on average.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from agentfw_rewardmodels.preference.encoders import Float32Array
 __all__ = ["Adjacency", "Matrix", "propagate", "propagated"]
 
 ROWS_AT_ONCE = 500_000
-"""Edges whose ends are held at a time by the numpy product (128 MB at 64 dimensions)."""
+"""Edges that the numpy product holds at a time (128 MB at 64 dimensions)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """Compressed sparse rows."""
+    """A sparse matrix in compressed rows."""
 
     starts: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Adjacency:
 
     @classmethod
     def of(cls, likes: NDArray[np.int64], users: int, items: int) -> Adjacency:
-        """D^-1/2 A D^-1/2 of the likes, each of which counts once."""
+        """Return D^-1/2 A D^-1/2 of the likes, each of which counts once."""
         rows, columns = np.concatenate([likes, likes[::-1]], axis=1) + np.repeat(
             [[0, users], [users, 0]], likes.shape[1], axis=1
         )
@@ -67,7 +67,7 @@ class Adjacency:
     def around(
         self, nodes: NDArray[np.int64], hops: int, neighbours: int, generator: np.random.Generator
     ) -> tuple[NDArray[np.int64], Adjacency]:
-        """A part that reaches so many hops from these nodes: its nodes, sorted, and its own adjacency."""
+        """Sample the graph up to `hops` around some nodes. Return the sampled nodes, sorted, and their adjacency."""
         frontier = known = np.unique(nodes)
         rows: list[Any] = []
         columns: list[Any] = []
@@ -91,7 +91,7 @@ class Adjacency:
 
 
 def propagated(embeddings: Float32Array, graph: Adjacency, layers: int) -> Float32Array:
-    """The mean over all layers, in numpy."""
+    """Return the mean over all layers, in numpy."""
     total, layer = embeddings.copy(), embeddings
     for _ in range(layers):
         layer = _product(graph, layer)
@@ -116,7 +116,7 @@ def _product(graph: Adjacency, embeddings: Float32Array) -> Float32Array:
 
 
 class Matrix:
-    """An adjacency as torch multiplies with it, there and back."""
+    """An adjacency as sparse torch matrices, for the forward and the backward pass."""
 
     def __init__(self, graph: Adjacency, device: str, *, symmetric: bool = True) -> None:
         self.forward = _sparse(graph, device)
@@ -126,7 +126,7 @@ class Matrix:
 def _sparse(graph: Adjacency, device: str) -> Any:
     import torch
 
-    # 32-bit places: MKL's own, which otherwise are converted at each product.
+    # 32-bit indexes are MKL's own. Others would be converted at each product.
     starts, columns = torch.from_numpy(graph.starts).int(), torch.from_numpy(graph.columns).int()
     size = (graph.nodes, graph.nodes)
     parts = (part.to(device) for part in (starts, columns, torch.from_numpy(graph.values)))
@@ -136,12 +136,12 @@ def _sparse(graph: Adjacency, device: str) -> Any:
 
 
 def propagate(embeddings: Any, matrix: Matrix, layers: int) -> Any:
-    """The mean over all layers, in torch, with its gradient."""
+    """Return the mean over all layers, in torch, with its gradient."""
     return _function().apply(embeddings, matrix, layers)
 
 
 def _function() -> Any:
-    """The autograd function; made when first used, since its base class is torch's."""
+    """Return the autograd function. It is defined on first use, because its base class is torch's."""
     global _FUNCTION
     if _FUNCTION is None:
         import torch

@@ -1,7 +1,6 @@
-"""Reports: what a model learned of a user, or of everybody, as a table and as a picture.
+"""Reports on what a model learned about one user or about all, as a table and as a picture.
 
-The one rule: a report says how much of a behaviour is interest and how much is doing as everybody does, and shows the
-items that it says so from.
+A report says how much of a behaviour is interest and how much is conformity, and lists the items it is based on.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_rewardmodels.preference.encoders import Float32Array
-from agentfw_rewardmodels.preference.model_state import State
+from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.results import table
-from agentfw_rewardmodels.preference.scoring import Stances
+from agentfw_rewardmodels.preference.scoring import UserVectors
 
 __all__ = ["Liked", "ModelReport", "UserReport"]
 
@@ -27,6 +26,8 @@ INK, INTEREST, CONFORMITY = "#1f2933", "#2b7a78", "#d98e04"
 
 @dataclass(frozen=True, slots=True)
 class Liked:
+    """An item in a user's report."""
+
     item: str
     text: str
     interest: float
@@ -34,43 +35,43 @@ class Liked:
     conformity: float
     popularity: float
     known: bool
-    """Whether the user was seen to like it."""
+    """Whether the user is known to like it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserReport:
-    """What the model learned of one user."""
+    """What the model learned about one user."""
 
     user: str
     likes: int
     interest_share: float
-    """Of the branch attention, 0 to 1: how much of the behaviour is interest."""
+    """Share of interest in the behaviour, from 0 to 1."""
     conforming_likes: float
-    """Share of the likes that conformity explains better than interest; NaN without likes."""
+    """Share of the likes that conformity explains better than interest, or NaN without likes."""
     popularity_of_likes: float
-    """Mean, 0 to 1; NaN without likes."""
+    """Mean popularity from 0 to 1, or NaN without likes."""
     interests: tuple[Liked, ...]
-    """The items that are most this user's own, liked before or not."""
+    """The items that interest this user most, liked before or not."""
 
     @classmethod
     def of(
         cls,
         user: str,
-        state: State,
-        stance: Stances,
-        thought: tuple[Float32Array, Float32Array],
+        state: ModelState,
+        of_user: UserVectors,
+        item_scores: tuple[Float32Array, Float32Array],
         own: NDArray[np.int64],
         popularity: Float32Array,
     ) -> UserReport:
-        """`thought` is what the user's two branches think of every item."""
-        interest, conformity = thought
+        """Create a report. `item_scores` holds interest and conformity of the user for every item."""
+        interest, conformity = item_scores
         leaning = _standard(conformity) - _standard(interest)
         liked = set(own.tolist())
         best = np.argsort(-interest, kind="stable")[:LISTED]
         return cls(
             user,
             len(own),
-            float(stance.share[0]),
+            float(of_user.share[0]),
             float((leaning[own] > 0).mean()) if len(own) else float("nan"),
             float(popularity[own].mean()) if len(own) else float("nan"),
             tuple(
@@ -96,7 +97,7 @@ class UserReport:
             f"popularity of what they like {_share(self.popularity_of_likes)}",
             "",
             *table(
-                ("most their own", "interest", "conformity", "popular"),
+                ("most interesting", "interest", "conformity", "popular"),
                 [
                     (
                         f"{one.text or one.item}{'' if one.known else ' (new)'}",
@@ -111,7 +112,7 @@ class UserReport:
         return "\n".join(lines)
 
     def plot(self) -> str:
-        """An SVG: what is most their own, with what interest and conformity say of each."""
+        """Return an SVG of these items, with their interest and conformity."""
         rows = [(one.text or one.item, one.interest, one.conformity) for one in self.interests]
         share = f"share of interest {self.interest_share:.2f}"
         return _bars(f"{self.user}: {share}", rows, ("interest", "conformity"))
@@ -119,17 +120,17 @@ class UserReport:
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """What the model learned of everybody."""
+    """What the model learned about all users."""
 
     facts: dict[str, int]
     epochs: int
     metric: float | None
-    """The best NDCG on the validation split; None without one."""
+    """The best NDCG on the validation split, or None without one."""
     interest_shares: tuple[int, ...]
-    """How many users have a share of interest of 0 to 0.1, 0.1 to 0.2 and so on."""
+    """Number of users with a share of interest of 0 to 0.1, 0.1 to 0.2 and so on."""
 
     @classmethod
-    def of(cls, state: State, shares: Float32Array) -> ModelReport:
+    def of(cls, state: ModelState, shares: Float32Array) -> ModelReport:
         metrics = [one["metric"] for one in state.history if "metric" in one]
         counts, _ = np.histogram(shares, bins=10, range=(0.0, 1.0))
         return cls(dict(state.facts), len(state.history), max(metrics, default=None), tuple(map(int, counts)))
@@ -150,7 +151,7 @@ class ModelReport:
         return "\n".join(lines)
 
     def plot(self) -> str:
-        """An SVG: how many users have which share of interest."""
+        """Return an SVG of the number of users by share of interest."""
         whole = max(1, *self.interest_shares)
         rows = [
             (f"{place / 10:.1f} to {(place + 1) / 10:.1f}: {count:,}", count / whole)
@@ -160,7 +161,7 @@ class ModelReport:
 
 
 def _bars(title: str, rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> str:
-    """Lying bars from a zero line in the middle, or at the left where nothing is below zero."""
+    """Return horizontal bars, from a zero line in the middle, or at the left if no value is negative."""
     colours = (INTEREST, CONFORMITY)
     height, label, width = 14 * len(names) + 10, 260, 300
     least = min([0.0, *(value for _, *values in rows for value in values)])
@@ -195,5 +196,5 @@ def _share(value: float) -> str:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN."""
+    """Replace NaN by None, because JSON has no NaN."""
     return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in values.items()}

@@ -1,6 +1,6 @@
-"""What a preference model answers with.
+"""The values that a preference model returns.
 
-The one rule: every answer is a plain value that prints as a table where it is one, and turns into JSON with `as_dict`.
+Each one is a plain dataclass. `as_dict` turns it into JSON values, and `table` into aligned text.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ __all__ = ["Evaluation", "Explanation", "NearItem", "OwnItem", "PreferenceScore"
 
 @dataclass(frozen=True, slots=True)
 class NearItem:
-    """A known item that an action text is like."""
+    """A known item whose text is similar to an action."""
 
     item: str
     text: str
     similarity: float
-    """Of the two texts, a cosine."""
+    """Cosine similarity of the two texts."""
     weight: float
-    """How much of the action's place comes from this item; all of them sum to 1."""
+    """Share of this item in the action's position. All shares sum to 1."""
     popularity: float
     """0 to 1."""
     interest: float
-    """How much this user likes the item for its own sake, a cosine."""
+    """How much the user's own interest favours the item, a cosine."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreferenceScore:
-    """What a user thinks of an action."""
+    """The score of an action for a user."""
 
     user: str
     text: str
     score: float
     """Both branches together, a cosine (formula 47)."""
     interest: float
-    """What is this user's own (46)."""
+    """The user's own interest (46)."""
     conformity: float
-    """What comes from doing as everybody does (46)."""
+    """The pull of what is popular (46)."""
     interest_z: float
-    """Standardised over what this user thinks of the known items, so that users can be compared."""
+    """Standardised over this user's scores of all known items, so that users can be compared."""
     conformity_z: float
     reward: float
-    """0 to 1, from the two standardised scores (56)."""
+    """From 0 to 1, computed from the two standardised scores (56)."""
     interest_share: float
-    """How much of this user's behaviour is interest, 0 to 1; the rest is conformity."""
+    """Share of interest in the user's behaviour, from 0 to 1. The rest is conformity."""
     nearest: tuple[NearItem, ...]
-    """The known items that the score rests on, most alike first."""
+    """The known items that the score is based on, most similar first."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -59,7 +59,7 @@ class PreferenceScore:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Many scores at once, one place a pair."""
+    """Many scores, one entry per pair."""
 
     score: NDArray[np.float32]
     interest: NDArray[np.float32]
@@ -71,7 +71,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class OwnItem:
-    """Something that the user liked, and how close it is to the action in the collaborative space."""
+    """An item that the user liked, and its closeness to the action in the collaborative space."""
 
     item: str
     text: str
@@ -80,11 +80,11 @@ class OwnItem:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a score is what it is."""
+    """A score and the evidence for it."""
 
     score: PreferenceScore
     history: tuple[OwnItem, ...]
-    """Of what the user liked, that which is closest to the action."""
+    """The items the user liked that are closest to the action."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -95,10 +95,10 @@ class Explanation:
             f"{one.user}: {one.text}",
             f"reward {one.reward:.3f}   interest {one.interest:+.3f} (z {one.interest_z:+.2f})   "
             f"conformity {one.conformity:+.3f} (z {one.conformity_z:+.2f})",
-            f"share of interest in all that they do {one.interest_share:.2f}",
+            f"share of interest in their behaviour {one.interest_share:.2f}",
             "",
             *table(
-                ("like these known items", "alike", "weight", "popular", "liked"),
+                ("similar known items", "similar", "weight", "popular", "liked"),
                 [
                     (near.text or near.item, near.similarity, near.weight, near.popularity, near.interest)
                     for near in one.nearest
@@ -113,21 +113,21 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How well held-out likes are found."""
+    """How well a model finds held-out likes."""
 
     recall: float
     ndcg: float
     users: int
-    """Who had something held out."""
+    """Number of users with held-out likes."""
     count: int
-    """Length of the list."""
+    """Length of the ranked list."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str | float]], width: int = 44) -> list[str]:
-    """Lines with aligned columns; the first column is text and is cut to `width`.
+    """Return lines with aligned columns. The first column is text, cut to `width`.
 
     >>> table(("item", "liked"), [("museum", 0.5)])
     ['item      liked', 'museum    0.500']

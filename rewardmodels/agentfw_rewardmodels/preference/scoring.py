@@ -1,10 +1,10 @@
-"""Scores actions for users with a trained model's arrays, in numpy alone (formulas 43 to 47 and 56).
+"""Scores actions for users with the arrays of a trained model, in numpy (formulas 43 to 47 and 56).
 
-The one rule: nothing as large as users x items is ever held. Pairs are scored as pairs, likeness of texts in blocks,
-and a user's mean and spread over all items come from the items' mean and covariance, not from scoring them.
+Nothing of the size users x items is held in memory. Pairs are scored as pairs, text similarities in blocks, and a
+user's mean and deviation over all items come from the items' mean and covariance.
 
-Where the paper standardises scores with the statistics of the training set, a user here is standardised over the known
-items with their own: only then do the rewards of a user who likes everything and one who likes little mean the same.
+The paper standardises scores with statistics of the training set. Here each user is standardised with their own scores
+of the known items, so that the rewards of a user who likes everything and one who likes little are comparable.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ from agentfw_rewardmodels.preference.formulas import Weights, action, branch, fu
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 from agentfw_rewardmodels.preference.results import Scores
 
-__all__ = ["Neighbours", "Scorer", "Stances", "newcomers", "stances"]
+__all__ = ["Neighbours", "Scorer", "UserVectors", "new_user_vectors", "user_vectors"]
 
-AT_ONCE = 4_000_000
-"""Likenesses of texts held at a time (16 MB)."""
+BLOCK_SIZE = 4_000_000
+"""Number of text similarities held at a time (16 MB)."""
 GROUPS = 16
-"""Places in a group of items that the search for the nearest compares by their highest."""
+"""Size of the groups of items that the search for the nearest compares by their maximum."""
 SAMPLED = 4096
-"""Items whose places the mean and spread are taken from, where there are more."""
-LEAST_SPREAD = 1e-3
-STEPS = 10_000.0
-"""Likenesses are told apart to so many steps."""
+"""Maximum number of items whose positions give the mean and covariance."""
+MINIMUM_DEVIATION = 1e-3
+RESOLUTION = 10_000.0
+"""Similarities are rounded to 1 / RESOLUTION."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stances:
-    """What there is to know of some users: rows of length 1, and the share of interest."""
+class UserVectors:
+    """The branches of some users as rows of unit length, and their share of interest."""
 
     interest: Float32Array
     conformity: Float32Array
     fused: Float32Array
     share: Float32Array
 
-    def of(self, rows: Any) -> Stances:
-        return Stances(self.interest[rows], self.conformity[rows], self.fused[rows], self.share[rows])
+    def of(self, rows: Any) -> UserVectors:
+        return UserVectors(self.interest[rows], self.conformity[rows], self.fused[rows], self.share[rows])
 
-    def replaced(self, rows: Any, others: Stances) -> Stances:
-        """The same with others in these rows."""
+    def replaced(self, rows: Any, others: UserVectors) -> UserVectors:
+        """Return a copy with these rows replaced by others."""
         copies = [part.copy() for part in (self.interest, self.conformity, self.fused, self.share)]
         for part, other in zip(copies, (others.interest, others.conformity, others.fused, others.share), strict=True):
             part[rows] = other
-        return Stances(*copies)
+        return UserVectors(*copies)
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """For each text its nearest known items."""
+    """The nearest known items of each text."""
 
     items: NDArray[np.int64]
     similarity: Float32Array
     weight: Float32Array
 
 
-def stances(users: Float32Array, weights: Weights, settings: PreferenceSettings) -> Stances:
-    """A switched-off branch is zero, and the other one is everything."""
+def user_vectors(users: Float32Array, weights: Weights, settings: PreferenceSettings) -> UserVectors:
+    """Return the vectors of users with likes. A branch that is switched off is zero."""
     nothing = np.zeros_like(users)
     interest = branch(users, weights, "interest") if settings.branches != "conformity" else nothing
     conformity = branch(users, weights, "conformity") if settings.branches != "interest" else nothing
@@ -72,21 +72,21 @@ def stances(users: Float32Array, weights: Weights, settings: PreferenceSettings)
         share = gate(interest, conformity, weights)
     else:
         share = np.full(len(users), float(settings.branches == "interest"), np.float32)
-    return Stances(
+    return UserVectors(
         *(np.asarray(rows, np.float32) for rows in (interest, conformity, fused(interest, conformity, share), share))
     )
 
 
-def newcomers(by_profile: Float32Array, settings: PreferenceSettings) -> Stances:
-    """Of users who have a profile and no likes: both branches count alike, since nobody has seen yet which one does."""
+def new_user_vectors(by_profile: Float32Array, settings: PreferenceSettings) -> UserVectors:
+    """Return the vectors of users with a profile and no likes. Both branches get the same share."""
     interest, conformity = (np.asarray(normalised(by_profile[:, branch]), np.float32) for branch in (1, 2))
     share = {"both": 0.5, "interest": 1.0, "conformity": 0.0}[settings.branches]
     shares = np.full(len(by_profile), share, np.float32)
-    return Stances(interest, conformity, np.asarray(fused(interest, conformity, shares), np.float32), shares)
+    return UserVectors(interest, conformity, np.asarray(fused(interest, conformity, shares), np.float32), shares)
 
 
 class Scorer:
-    """Knows the items; is told the users as `Stances`."""
+    """Scores items and actions for users."""
 
     def __init__(
         self, items: Float32Array, texts: Float32Array, weights: Weights, settings: PreferenceSettings
@@ -103,25 +103,25 @@ class Scorer:
 
     @property
     def reads_texts(self) -> bool:
-        """Whether there is any item with a text to compare with."""
+        """Whether any item has a text to compare with."""
         return bool(len(self._texted))
 
     def nearest(self, vectors: Float32Array) -> Neighbours:
-        """(43): the known items whose texts are most alike, most alike first."""
+        """(43): return the known items with the most similar texts, most similar first."""
         count = min(self._settings.nearest, len(self._texted))
         found = np.empty((len(vectors), count), np.int64)
-        alike = np.empty((len(vectors), count), np.float32)
-        step = max(1, AT_ONCE // len(self._texted))
+        similarity = np.empty((len(vectors), count), np.float32)
+        step = max(1, BLOCK_SIZE // len(self._texted))
         for begin in range(0, len(vectors), step):
             part = slice(begin, begin + step)
             scores = vectors[part] @ self._padded.T
             scores[:, len(self._texted) :] = -np.inf
-            found[part], alike[part] = _highest(scores, count)
-        weight = softmax(alike / self._settings.nearest_temperature)
-        return Neighbours(self._texted[found], alike, np.asarray(weight, np.float32))
+            found[part], similarity[part] = _highest(scores, count)
+        weight = softmax(similarity / self._settings.nearest_temperature)
+        return Neighbours(self._texted[found], similarity, np.asarray(weight, np.float32))
 
     def places(self, vectors: Float32Array, near: Neighbours | None = None) -> Float32Array:
-        """(44, 45): where actions stand in the collaborative space."""
+        """(44, 45): return the positions of actions in the collaborative space."""
         near = near or self.nearest(vectors)
         known = normalised(np.einsum("nk,nkd->nd", near.weight, self.items[near.items]))
         if "action.weight" not in self._weights:
@@ -129,15 +129,15 @@ class Scorer:
         share = self._settings.collaborative_share
         return np.asarray(normalised(share * known + (1 - share) * action(vectors, self._weights)), np.float32)
 
-    def scores(self, users: Stances, places: Float32Array) -> Scores:
-        """(46, 47, 56), one user and one action's place a row."""
+    def scores(self, users: UserVectors, places: Float32Array) -> Scores:
+        """(46, 47, 56): score one user and one position of an action per row."""
         return self._scores(users, places, self._of_places)
 
-    def item_scores(self, users: Stances, items: Sequence[int]) -> Scores:
-        """The same of known items, by their own embeddings."""
+    def item_scores(self, users: UserVectors, items: Sequence[int]) -> Scores:
+        """Score known items, by their own embeddings."""
         return self._scores(users, self.items[items], self._of_items)
 
-    def _scores(self, users: Stances, places: Float32Array, spread: _Spread) -> Scores:
+    def _scores(self, users: UserVectors, places: Float32Array, spread: _Spread) -> Scores:
         score = (normalised(users.fused) * places).sum(-1)
         interest, conformity = (users.interest * places).sum(-1), (users.conformity * places).sum(-1)
         interest_z = spread.standard(interest, users.interest)
@@ -152,7 +152,7 @@ class Scorer:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """The mean and the covariance of what can be scored."""
+    """The mean and covariance of all positions that can be scored."""
 
     mean: Float32Array
     covariance: Float32Array
@@ -163,17 +163,17 @@ class _Spread:
         return cls(mean, np.asarray((rows - mean).T @ (rows - mean) / len(rows), np.float32))
 
     def standard(self, values: Any, users: Float32Array) -> Any:
-        """These scores of users as deviations from what those users give on average."""
+        """Standardise scores by each user's mean and deviation."""
         variance = np.einsum("nd,nd->n", users @ self.covariance, users)
-        return (values - users @ self.mean) / np.maximum(np.sqrt(np.maximum(variance, 0.0)), LEAST_SPREAD)
+        return (values - users @ self.mean) / np.maximum(np.sqrt(np.maximum(variance, 0.0)), MINIMUM_DEVIATION)
 
 
 def _highest(scores: Float32Array, count: int) -> tuple[NDArray[np.int64], Float32Array]:
-    """The places and values of the `count` highest of each row, highest first; rows have a multiple of GROUPS places.
+    """Return the indexes and values of the `count` highest of each row, highest first.
 
-    The highest of each group are compared first: a group whose highest isn't among the `count` best has none of them.
-    That leaves a few groups to sort through instead of all items, with the same result. Values are rounded before they
-    are compared, so that the last digits, which depend on how many are asked for at once, decide nothing.
+    The length of a row is a multiple of GROUPS. The maxima of groups are compared first, because a group whose maximum
+    isn't among the `count` highest contains none of them. Only the remaining groups are sorted. Values are rounded
+    first, because their last digits depend on the batch size.
     """
     length = scores.shape[1] // GROUPS
     if length > count:
@@ -193,4 +193,4 @@ def _highest(scores: Float32Array, count: int) -> tuple[NDArray[np.int64], Float
 
 
 def _rounded(values: Float32Array) -> Float32Array:
-    return np.asarray(np.rint(values * STEPS) / STEPS, np.float32)
+    return np.asarray(np.rint(values * RESOLUTION) / RESOLUTION, np.float32)

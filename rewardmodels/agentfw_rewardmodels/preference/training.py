@@ -1,10 +1,10 @@
-"""Stage 2: trains the embeddings of users and items, the branches, and where texts lie.
+"""Stage 2 of training: the embeddings of users and items, the branches, and the positions of texts.
 
-The one rule: one seed, one model, on one machine with one number of threads; also when the training was killed in
-between and went on from its checkpoint. Torch's own random state is neither used nor changed.
+On one machine and number of threads, the same seed gives the same model, also if training was interrupted and resumed
+from a checkpoint. Torch's global random state is neither used nor changed.
 
-Every `look_every` epochs the held-out likes are looked at; the best weights so far are kept, and training ends after
-`patience` looks without better ones.
+The held-out likes are evaluated every `look_every` epochs, and the best weights are kept. Training stops after
+`patience` evaluations without improvement.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from agentfw_rewardmodels.preference.propagation import Adjacency, Matrix, propa
 
 __all__ = ["Progress", "Trained", "Trainer", "device_of", "shapes_of"]
 
-START_SIZE = 0.1
-"""Standard deviation of an embedding before training."""
-LOOKED_AT = 20
-"""Early stopping goes by the NDCG at this length."""
+INITIAL_DEVIATION = 0.1
+"""Standard deviation of the initial embeddings."""
+VALIDATION_LENGTH = 20
+"""Length of the list whose NDCG decides on early stopping."""
 USERS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a training is."""
+    """The progress of a training."""
 
     stage: str
     """`profiles` or `preferences`."""
@@ -45,11 +45,13 @@ class Progress:
     epochs: int
     loss: float
     metric: float | None = None
-    """NDCG on the held-out likes, at the epochs that looked."""
+    """NDCG on the held-out likes, in epochs with a validation."""
 
 
 @dataclass(slots=True)
 class Trained:
+    """The result of training."""
+
     weights: dict[str, Float32Array]
     history: list[dict[str, float]] = field(default_factory=list)
 
@@ -60,12 +62,12 @@ def device_of(settings: PreferenceSettings) -> str:
     except ImportError:
         raise MissingExtraError("training a preference model", "rewardmodels", module="torch") from None
     if settings.device == "cuda" and not torch.cuda.is_available():
-        raise BadInputError("there is no CUDA device here", fix='set device to "cpu" or "auto"')
+        raise BadInputError("no CUDA device was found", fix='set device to "cpu" or "auto"')
     return "cuda" if settings.device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 class Trainer:
-    """Trains on one dataset, perhaps from the weights of an earlier model."""
+    """Trains on one dataset, optionally from the weights of an earlier model."""
 
     def __init__(self, data: Dataset, settings: PreferenceSettings, start: dict[str, Float32Array]) -> None:
         import torch
@@ -80,25 +82,25 @@ class Trainer:
         generator = torch.Generator().manual_seed(settings.seed)
         shapes = shapes_of(self.users, self.items, settings.dimensions, data.texts.shape[1])
         self.weights = {
-            name: self._begun(name, shape, start, generator).to(self.device).requires_grad_()
+            name: self._initial(name, shape, start, generator).to(self.device).requires_grad_()
             for name, shape in shapes.items()
         }
         self._optimizer = torch.optim.Adam(list(self.weights.values()), lr=settings.learning_rate, fused=True)
 
     @staticmethod
-    def _begun(name: str, shape: tuple[int, ...], start: dict[str, Float32Array], generator: Any) -> Any:
+    def _initial(name: str, shape: tuple[int, ...], start: dict[str, Float32Array], generator: Any) -> Any:
         import torch
 
         if name in start and start[name].shape == shape:
             return torch.from_numpy(start[name].copy())
         if name in ("users", "items"):
-            return torch.randn(shape, generator=generator) * START_SIZE
+            return torch.randn(shape, generator=generator) * INITIAL_DEVIATION
         if name.endswith("bias"):
             return torch.zeros(shape)
         return (torch.rand(shape, generator=generator) * 2 - 1) / shape[-1] ** 0.5
 
     def step(self, places: Places, generator: np.random.Generator) -> float:
-        """One step of the optimizer; the loss before it."""
+        """Do one optimizer step, and return the loss before it."""
         loss = self.loss(places, generator)
         self._optimizer.zero_grad()
         loss.backward()
@@ -139,39 +141,39 @@ class Trainer:
         return objective(batch, embeddings, self.weights, self.settings)
 
     def _before(self) -> Any:
-        """What goes into the propagation."""
+        """Return the embeddings before the propagation."""
         import torch
 
         return torch.cat([self.weights["users"], self.weights["items"]])
 
     def train(self, validation: Pairs, checkpoints: Checkpoints | None, report: Callable[[Progress], None]) -> Trained:
-        """All epochs, or as many as early stopping lets."""
+        """Train until the last epoch or early stopping."""
         settings = self.settings
         state = _State(best=self._copied())
         if checkpoints is not None:
             state = self._resumed(checkpoints, state)
-        while state.epoch < settings.epochs and state.without_better < settings.patience:
+        while state.epoch < settings.epochs and state.without_improvement < settings.patience:
             state.epoch += 1
             generator = self.drawer.generator(state.epoch)
             steps = [self.step(places, generator) for places in self.drawer.epoch(state.epoch)]
             loss, metric = float(np.mean(steps)), None
             if not np.isfinite(loss):
                 raise BadInputError(
-                    f"training ran away at epoch {state.epoch}: the loss is {loss}", fix="lower learning_rate"
+                    f"training diverged in epoch {state.epoch}: the loss is {loss}", fix="lower learning_rate"
                 )
             if validation.size and (state.epoch % settings.look_every == 0 or state.epoch == settings.epochs):
-                metric = self.look(validation)
-                state.without_better += 1
+                metric = self.validate(validation)
+                state.without_improvement += 1
                 if metric > state.metric:
-                    state.metric, state.best, state.without_better = metric, self._copied(), 0
+                    state.metric, state.best, state.without_improvement = metric, self._copied(), 0
             state.history.append({"epoch": state.epoch, "loss": loss, **({} if metric is None else {"metric": metric})})
             if checkpoints is not None:
-                self._kept(checkpoints, state)
+                self._save(checkpoints, state)
             report(Progress("preferences", state.epoch, settings.epochs, loss, metric))
         return Trained(state.best if validation.size else self._copied(), state.history)
 
-    def look(self, validation: Pairs) -> float:
-        """NDCG of the held-out likes, by the score that the model ranks by."""
+    def validate(self, validation: Pairs) -> float:
+        """Return the NDCG of the held-out likes, by the score that the model ranks by."""
         import torch
 
         users, relevant = by_user(validation)
@@ -191,7 +193,9 @@ class Trainer:
                 scores = scores.cpu().numpy()
                 for row, user in enumerate(some):
                     scores[row, self.graph.neighbours(user) - self.users] = -np.inf
-                values.append(recall_and_ndcg(top(scores, LOOKED_AT), relevant[begin : begin + USERS_AT_ONCE])[1])
+                values.append(
+                    recall_and_ndcg(top(scores, VALIDATION_LENGTH), relevant[begin : begin + USERS_AT_ONCE])[1]
+                )
         return float(np.concatenate(values).mean())
 
     def _propagated(self) -> Any:
@@ -202,13 +206,13 @@ class Trainer:
     def _copied(self) -> dict[str, Float32Array]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}
 
-    def _kept(self, checkpoints: Checkpoints, state: _State) -> None:
+    def _save(self, checkpoints: Checkpoints, state: _State) -> None:
         arrays = {f"now.{name}": array for name, array in self._copied().items()}
         arrays |= {f"best.{name}": array for name, array in state.best.items()}
         for name, value in self.weights.items():
             memory = self._optimizer.state[value]
             arrays |= {f"{key}.{name}": memory[key].cpu().numpy() for key in ("exp_avg", "exp_avg_sq", "step")}
-        facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_better}
+        facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_improvement}
         checkpoints.write(arrays, {**facts, "history": state.history})
 
     def _resumed(self, checkpoints: Checkpoints, fresh: _State) -> _State:
@@ -234,12 +238,12 @@ class _State:
     best: dict[str, Float32Array]
     epoch: int = 0
     metric: float = -1.0
-    without_better: int = 0
+    without_improvement: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
 
 
 def shapes_of(users: int, items: int, dimensions: int, text: int) -> dict[str, tuple[int, ...]]:
-    """Every weight of stage 2, in the order in which they are drawn."""
+    """Return the shapes of all weights of stage 2, in the order in which they are initialised."""
     shapes: dict[str, tuple[int, ...]] = {"users": (users, dimensions), "items": (items, dimensions)}
     for name in ("interest", "conformity"):
         shapes[f"{name}.first.weight"], shapes[f"{name}.first.bias"] = (dimensions, dimensions), (dimensions,)

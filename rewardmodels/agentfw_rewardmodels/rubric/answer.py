@@ -1,138 +1,35 @@
-"""Reading a judge's marks out of what it wrote.
+"""What the judge's model answers: a text, and how many tokens it took.
 
-The one rule: what is meant beyond doubt is taken, in whatever shape it came; what isn't is refused in words that the
-judge itself can read. No text whatsoever raises anything else.
-
-    >>> marks, mended = read_marks('Here you are: {"scores": [{"id": 1, "score": "0.5"}, {"id": 2, "score": 1,}]}', 2)
-    >>> [mark.score for mark in marks], mended
-    ([0.5, 1.0], True)
-    >>> read_marks('{"scores": [{"id": 1, "score": 7}]}', 1)
-    Traceback (most recent call last):
-    ...
-    agentfw_rewardmodels.rubric.answer.Unusable: the score of 1 is 7, and must be a number from 0 to 1
+>>> Usage(prompt=100, sampled=5) + Usage(prompt=20, cached=15, sampled=7)
+Usage(prompt=120, cached=None, sampled=12)
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 
-__all__ = ["Mark", "Unusable", "read_marks"]
-
-_LONGEST = 100_000
-"""Characters of an answer that are read."""
-_ATTEMPTS = 200
-"""Places at which a JSON value may begin, before it is no answer any more."""
-_THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.S)
-_TYPOGRAPHY = str.maketrans("“”„‟″", '"' * 5)
-_COMMA = re.compile(r",(?=\s*[\]}])")
-_decode = json.JSONDecoder().raw_decode
+__all__ = ["Answer", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What one attempt got, and why."""
+class Usage:
+    """Numbers of tokens. None means unknown, and a sum with an unknown number is unknown too."""
 
-    score: float
-    why: str = ""
+    prompt: int | None = None
+    """Tokens that were read, including cached ones."""
+    cached: int | None = None
+    """Prompt tokens that the server had cached from earlier requests."""
+    sampled: int | None = None
+    """Tokens that were generated."""
 
-
-class Unusable(Exception):
-    """An answer without usable marks, in words for the judge."""
-
-
-def read_marks(text: str, count: int) -> tuple[tuple[Mark, ...], bool]:
-    """The marks of the attempts 1 to `count`, and whether the answer had to be mended."""
-    text = _THOUGHT.sub("", text[:_LONGEST])
-    problem = Unusable("there is no JSON object in it")
-    # What a judge says last is what it has come to.
-    for mended, values in ((False, list(_values(text))), (True, list(_values(_mended(text))))):
-        for value in reversed(values):
-            try:
-                return _marks(value, count), mended
-            except Unusable as error:
-                problem = error
-    raise problem
+    def __add__(self, other: Usage) -> Usage:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*(None if one is None or more is None else one + more for one, more in pairs))
 
 
-def _values(text: str) -> Iterator[object]:
-    """The JSON objects and lists that stand in a text, those inside of others left out."""
-    position = 0
-    for _ in range(_ATTEMPTS):
-        starts = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
-        if not starts:
-            return
-        try:
-            value, position = _decode(text, min(starts))
-        except ValueError:
-            position = min(starts) + 1
-        except RecursionError:
-            return
-        else:
-            yield value
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A text and its usage."""
 
-
-def _mended(text: str) -> str:
-    """With straight quotes, without commas before a closing bracket, and with open brackets closed."""
-    text = text.translate(_TYPOGRAPHY)
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    if not starts:
-        return ""
-    text, closing, quoted, skip = text[min(starts) :], list[str](), False, False
-    for letter in text:
-        if skip:
-            skip = False
-        elif quoted:
-            skip, quoted = letter == "\\", letter != '"'
-        elif letter == '"':
-            quoted = True
-        elif letter in "{[":
-            closing.append("}" if letter == "{" else "]")
-        elif letter in "}]" and closing and closing[-1] == letter:
-            closing.pop()
-    return _COMMA.sub("", text.rstrip().removesuffix("```").rstrip() + "".join(reversed(closing)))
-
-
-def _marks(value: object, count: int) -> tuple[Mark, ...]:
-    """The marks that a JSON value holds, as a list of objects, an object by id, or a list of numbers under `scores`."""
-    named = isinstance(value, dict) and "scores" in value
-    if isinstance(value, dict):
-        value = value["scores"] if named else [value] if "score" in value else value
-    if isinstance(value, dict):
-        rows = [(_id(name), row) for name, row in value.items()]
-    elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-        rows = [(_id(row.get("id", 1 if count == 1 else None)), row) for row in value]
-    elif isinstance(value, list) and named and len(value) == count:
-        rows = list(enumerate(value, start=1))
-    else:
-        raise Unusable("it is no JSON object with a list of scores")
-    found: dict[int, Mark] = {}
-    for number, row in rows:
-        if number is None or not 1 <= number <= count:
-            raise Unusable(f"it marks an attempt that isn't there; the ids are 1 to {count}")
-        if number in found:
-            raise Unusable(f"it marks {number} twice")
-        found[number] = _mark(number, row)
-    if missing := [str(number) for number in range(1, count + 1) if number not in found]:
-        raise Unusable(f"it has no score of {', '.join(missing)}")
-    return tuple(found[number] for number in range(1, count + 1))
-
-
-def _mark(number: int, row: object) -> Mark:
-    given, why = (row.get("score"), row.get("why", "")) if isinstance(row, dict) else (row, "")
-    try:
-        score = math.nan if isinstance(given, bool) else float(given)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not 0 <= score <= 1:
-        raise Unusable(f"the score of {number} is {str(given)[:40]}, and must be a number from 0 to 1")
-    return Mark(score, why if isinstance(why, str) else "")
-
-
-def _id(value: object) -> int | None:
-    """A number from 1, also where it was written as text."""
-    text = str(value).strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    text: str
+    usage: Usage = field(default_factory=Usage)

@@ -1,12 +1,11 @@
-"""Marks on disk, by what was asked of whom: the same question to the same judge is asked once.
-
-The one rule: only marks and reasons are kept, under a digest of the question. What isn't whole any more counts as not
-there, and is asked again.
+"""Stores judgements on disk, so that the same question to the same judge is asked only once.
 
     >>> with JudgementCache(":memory:") as cache:
     ...     cache.put("3f2a", "tea-judge", [Mark(0.5, "lukewarm")])
     ...     cache.get("3f2a", 1), cache.get("3f2a", 2)
     ((Mark(score=0.5, why='lukewarm'),), None)
+
+Only scores and reasons are stored, under a digest of the question. A damaged entry counts as missing.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from pathlib import Path
 from types import TracebackType
 
 from agentfw_rewardmodels.errors import FileRefusedError, StorageError
-from agentfw_rewardmodels.rubric.answer import Mark
+from agentfw_rewardmodels.rubric.marks import Mark
 
 __all__ = ["JudgementCache"]
 
 _SCHEMA = "CREATE TABLE judgement (question TEXT PRIMARY KEY, judge TEXT NOT NULL, marks TEXT NOT NULL) STRICT"
 _VERSION = 1
-_APPLICATION = 0x4A444730  # "JDG0": tells our files from other programs' databases
+_APPLICATION = 0x4A444730  # "JDG0": marks our files
 
 
 class JudgementCache:
-    """One file of judgements; `:memory:` keeps them as long as this process. Safe for threads and processes."""
+    """A file of judgements. `:memory:` keeps them as long as this process. Safe for threads and processes."""
 
     def __init__(self, path: str | Path) -> None:
         self._lock = threading.Lock()
@@ -45,13 +44,13 @@ class JudgementCache:
             raise StorageError(f"{path} can't be used: {error}", fix="choose another file for the cache") from None
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise _refused(f"{path} is no file of judgements: {error}") from None
+            raise _refused(f"{path} is not a file of judgements: {error}") from None
         except FileRefusedError:
             self._connection.close()
             raise
 
     def get(self, question: str, count: int) -> tuple[Mark, ...] | None:
-        """The marks of that question, if they are there, and so many."""
+        """Return the marks of a question, if they are stored and there are `count` of them."""
         with self._lock:
             row = self._connection.execute("SELECT marks FROM judgement WHERE question = ?", (question,)).fetchone()
         try:
@@ -61,7 +60,7 @@ class JudgementCache:
         return marks if len(marks) == count and all(0 <= mark.score <= 1 for mark in marks) else None
 
     def put(self, question: str, judge: str, marks: Sequence[Mark]) -> None:
-        """Keep the marks of a question; they are on disk when this returns."""
+        """Store the marks of a question. They are on disk when this returns."""
         text = json.dumps([[mark.score, mark.why] for mark in marks])
         with self._lock:
             self._connection.execute("INSERT OR REPLACE INTO judgement VALUES (?, ?, ?)", (question, judge, text))
@@ -78,7 +77,7 @@ class JudgementCache:
         self.close()
 
     def _prepare(self, path: str | Path) -> None:
-        """Check whose file it is, and make the table where it is new; several processes may come at once."""
+        """Check whose file it is, and create the table in a new one. Several processes may do so at once."""
         run = self._connection.execute
         run("BEGIN IMMEDIATE")
         application, version = (run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
@@ -91,12 +90,12 @@ class JudgementCache:
         if application != _APPLICATION:
             raise _refused(f"{path} is a database of another program")
         if version > _VERSION:
-            raise _refused(f"{path} was written by a newer agentfw (format {version}, this one reads {_VERSION})")
+            raise _refused(f"{path} was written by a newer agentfw (format {version}, this version reads {_VERSION})")
         self._write_ahead()
         run("PRAGMA synchronous = FULL")
 
     def _write_ahead(self) -> None:
-        """Turn the write-ahead log on. SQLite doesn't wait for others here, whatever its timeout, so this does."""
+        """Turn on the write-ahead log. SQLite's timeout doesn't apply here, so wait for other processes."""
         for pause in range(100):
             try:
                 self._connection.execute("PRAGMA journal_mode = WAL")
@@ -107,5 +106,5 @@ class JudgementCache:
                 time.sleep(0.01 * (pause + 1))
 
 
-def _refused(words: str) -> FileRefusedError:
-    return FileRefusedError(words, fix="choose another file for the cache; this one is as it was")
+def _refused(message: str) -> FileRefusedError:
+    return FileRefusedError(message, fix="choose another file for the cache; this one is unchanged")

@@ -1,7 +1,4 @@
-"""The judge: groups of attempts in, marks out; many at once, each question asked once.
-
-The one rule: what a model answers is data. An answer that can't be used is asked for again with what was wrong; after
-that the group counts as failed and each of its attempts gets `FALLBACK`: equal marks, of which nothing is learned.
+"""The rubric judge: takes groups of attempts and returns their scores, asking many questions at once.
 
     >>> import asyncio
     >>> async def ask(messages):
@@ -12,8 +9,11 @@ that the group counts as failed and each of its attempts gets `FALLBACK`: equal 
     >>> judgement.scores[0] == judgement.scores[2], sorted(set(judgement.scores)), judgement.failure
     (True, [0.2, 0.9], '')
 
-What `ask` raises passes through, because a server that is gone is no bad answer; whoever catches it can give the group
-again. Only `JudgeRefused` is different: this question can't be answered, however often it is asked.
+A bad answer is data, not an exception. The judge is told what was wrong and asked again. If that doesn't help, the
+group counts as failed and each attempt gets `FALLBACK`. Equal scores teach an optimizer nothing.
+
+Exceptions of `ask` pass through, because an unreachable server isn't a bad answer. The caller can repeat the group.
+Only `JudgeRefused` counts as a failure: this question can't be answered, however often it is asked.
 """
 
 from __future__ import annotations
@@ -28,60 +28,61 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from agentfw_rewardmodels.errors import BadInputError
-from agentfw_rewardmodels.rubric.answer import Mark, Unusable, read_marks
+from agentfw_rewardmodels.rubric.answer import Answer, Usage
 from agentfw_rewardmodels.rubric.cache import JudgementCache
+from agentfw_rewardmodels.rubric.marks import Mark, Unusable, read_marks
 from agentfw_rewardmodels.rubric.question import LONGEST, Message, Question, make_question
 
 __all__ = ["FALLBACK", "Ask", "JudgeRefused", "Judgement", "RubricJudge", "Tally"]
 
 logger = logging.getLogger(__name__)
 
-Ask = Callable[[Sequence[Message]], Awaitable[str]]
-"""Any model: messages with `role` and `content` in, a text out."""
+Ask = Callable[[Sequence[Message]], Awaitable[str | Answer]]
+"""Any model: takes messages with `role` and `content`, returns a text. An `Answer` adds how many tokens it took."""
 
 FALLBACK = 0.5
-"""What each attempt of a group gets that couldn't be judged."""
+"""The score of each attempt in a group that couldn't be judged."""
 
 
 class JudgeRefused(Exception):
-    """To be raised by `ask`: the judge takes this question never, because it is too long, say."""
+    """Raise it from `ask` if the model rejects this question for good, for example because it is too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a group got, in its order."""
+    """The scores of a group, in its order."""
 
     scores: tuple[float, ...] = ()
     reasons: tuple[str, ...] = ()
-    """One sentence for each attempt, as far as the judge gave them."""
+    """One sentence per attempt, where the judge gave one."""
     failure: str = ""
-    """Why there are no marks, where there are none; then every score is `FALLBACK`."""
+    """Why the group couldn't be judged, or empty. If it isn't empty, every score is `FALLBACK`."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a judge has done so far."""
+    """Counts of what a judge has done so far."""
 
     groups: int = 0
     cached: int = 0
-    """Groups whose marks were there already."""
+    """Groups whose scores came from the cache."""
     asked: int = 0
-    """Questions that were sent, repetitions included."""
-    mended: int = 0
-    """Groups whose marks were read from broken JSON."""
+    """Questions sent, including repeated ones."""
+    repaired: int = 0
+    """Groups whose scores were read from repaired JSON."""
     repeated: int = 0
-    """Questions that were sent again because the answer couldn't be used."""
+    """Questions sent again because the answer was unusable."""
     failed: int = 0
-    """Groups without marks in the end."""
+    """Groups that couldn't be judged."""
 
 
 @dataclass(slots=True)
 class _Loop:
-    """What belongs to one event loop."""
+    """The state of one event loop."""
 
-    room: asyncio.Semaphore
+    slots: asyncio.Semaphore
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    """One for each question that is being asked, so that its twin waits for the answer."""
+    """One lock per question in progress, so that an equal question waits for its answer."""
 
 
 class RubricJudge:
@@ -98,25 +99,28 @@ class RubricJudge:
         retries: int = 2,
         longest: int = LONGEST,
     ) -> None:
-        """`name` says which model it is, in which version: its answers are kept under this name.
+        """Create a judge.
 
-        `rules` are what counts besides the general rubric; `longest` are the characters of an attempt that are shown.
+        `name` identifies the model and its version. Answers are cached under it. `rules` are added to the general
+        rubric. `longest` is the maximum number of characters shown of an attempt.
         """
         if not name:
-            raise BadInputError("the judge has no name", fix="give it one: its answers are kept under it")
+            raise BadInputError("the judge has no name", fix="pass a name; answers are cached under it")
         if parallel < 1 or retries < 0 or longest < 2:
             raise BadInputError(
-                f"parallel {parallel}, retries {retries} and longest {longest} can't be",
-                fix="parallel is at least 1, retries at least 0, longest at least 2",
+                f"invalid settings: parallel {parallel}, retries {retries}, longest {longest}",
+                fix="use at least 1 for parallel, 0 for retries and 2 for longest",
             )
         self.name, self.rules, self.parallel = name, tuple(rules), parallel
         self.retries, self.longest, self.tally = retries, longest, Tally()
+        self.usage = Usage(0, 0, 0)
+        """Tokens of all questions asked so far. Cached answers add nothing."""
         self._ask, self._cache = ask, JudgementCache(cache)
         self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
         self._answered = False
 
     async def judge(self, attempts: Sequence[Sequence[Message]]) -> Judgement:
-        """The marks of one group. A group of one is judged by itself; an empty one has none."""
+        """Judge one group. A single attempt is judged on its own, and an empty group has no scores."""
         if not attempts:
             return Judgement()
         question = make_question(attempts, self.rules, longest=self.longest)
@@ -124,17 +128,17 @@ class RubricJudge:
         loop = self._loop()
         self.tally.groups += 1
         async with loop.locks.setdefault(key, asyncio.Lock()):
-            marks, failure = self._kept(key, question.count), ""
+            marks, failure = self._cached(key, question.count), ""
             if marks is not None:
                 self.tally.cached += 1
             else:
-                async with loop.room:
+                async with loop.slots:
                     marks, failure = await self._asked(question)
                 if failure:
                     self.tally.failed += 1
                     logger.warning("%s could not judge a group of %d: %s", self.name, len(attempts), failure)
                 else:
-                    self._keep(key, marks)
+                    self._store(key, marks)
         return Judgement(
             tuple(marks[place - 1].score for place in question.places),
             tuple(marks[place - 1].why for place in question.places),
@@ -142,39 +146,41 @@ class RubricJudge:
         )
 
     async def judge_all(self, groups: Sequence[Sequence[Sequence[Message]]]) -> list[Judgement]:
-        """The marks of many groups, at most `parallel` of them asked at once."""
+        """Judge many groups, with at most `parallel` questions in progress."""
         return list(await asyncio.gather(*map(self.judge, groups)))
 
     def close(self) -> None:
         self._cache.close()
 
     async def _asked(self, question: Question) -> tuple[tuple[Mark, ...], str]:
-        """The marks, or why there are none."""
+        """Return the marks, and the reason for a failure or an empty string."""
         messages: list[Message] = list(question.messages)
         for again in range(self.retries + 1):
             self.tally.asked += 1
             self.tally.repeated += bool(again)
             try:
-                text = await self._ask(messages)
+                given = await self._ask(messages)
             except JudgeRefused as refusal:
-                # A judge that has never answered anything is set up wrongly: its fallbacks would look like a run.
+                # A judge that has never answered is misconfigured. Raise, instead of giving every group the fallback.
                 if not self._answered:
                     raise
                 return (Mark(FALLBACK),) * question.count, str(refusal)
+            answer = given if isinstance(given, Answer) else Answer(given)
+            self.usage += answer.usage
             try:
-                marks, mended = read_marks(text, question.count)
+                marks, repaired = read_marks(answer.text, question.count)
             except Unusable as problem:
                 failure = str(problem)
             else:
                 self._answered = True
-                self.tally.mended += mended
+                self.tally.repaired += repaired
                 return marks, ""
             self._answered = True
-            wish = f"That can't be used: {failure}. Answer with the JSON object alone."
+            request = f"That can't be used: {failure}. Answer with the JSON object alone."
             messages = [
                 *question.messages,
-                {"role": "assistant", "content": text[:2000]},
-                {"role": "user", "content": wish},
+                {"role": "assistant", "content": answer.text[:2000]},
+                {"role": "user", "content": request},
             ]
         return (Mark(FALLBACK),) * question.count, failure
 
@@ -185,21 +191,21 @@ class RubricJudge:
             digest.update(f"{len(data)}:".encode() + data)
         return digest.hexdigest()
 
-    def _kept(self, key: str, count: int) -> tuple[Mark, ...] | None:
+    def _cached(self, key: str, count: int) -> tuple[Mark, ...] | None:
         try:
             marks = self._cache.get(key, count)
         except sqlite3.Error as error:
-            logger.warning("judgements can't be read, and are made anew: %s", error)
+            logger.warning("cached judgements can't be read, so the judge is asked again: %s", error)
             return None
         self._answered = self._answered or marks is not None
         return marks
 
-    def _keep(self, key: str, marks: Sequence[Mark]) -> None:
+    def _store(self, key: str, marks: Sequence[Mark]) -> None:
         try:
             self._cache.put(key, self.name, marks)
         except sqlite3.Error as error:
-            # The marks are good all the same.
-            logger.warning("a judgement could not be kept: %s", error)
+            # The marks are valid even if they can't be cached.
+            logger.warning("a judgement could not be cached: %s", error)
 
     def _loop(self) -> _Loop:
         running = asyncio.get_running_loop()

@@ -1,7 +1,4 @@
-"""What a judge is asked: a group of attempts as two messages, each thing said once.
-
-The one rule: what the attempts hold is material and never an instruction. Each message is a line of JSON, so that no
-text in it can begin another one, and the tags around them carry a key made of their content, so that none can end them.
+"""The question to a judge: a group of attempts as two messages.
 
     >>> tea = [{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": "Green, please."}]
     >>> coffee = [tea[0], {"role": "assistant", "content": "Coffee."}]
@@ -11,8 +8,11 @@ text in it can begin another one, and the tags around them carry a key made of t
     >>> question.messages[1]["content"].count("Tea?")
     1
 
-Attempts that read the same are shown once. They stand in an order that depends on what they say and not on when they
-were made, so a judge that favours the first favours nobody, and the same attempts make the same question.
+The attempts are material, never instructions. Each message is one line of JSON, so no text in it can start another
+message. The tags around attempts carry a key made of their content, so no text can close them.
+
+Equal attempts are shown once. Their order depends on what they say and not on when they were made. So a judge that
+prefers the first one favours nobody, and the same attempts always make the same question.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from itertools import takewhile
 __all__ = ["GENERAL", "LONGEST", "Message", "Question", "make_question"]
 
 Message = Mapping[str, object]
-"""One entry of a conversation: `role`, `content`, and whatever else it has, such as calls."""
+"""One message of a conversation: `role`, `content`, and other keys such as calls."""
 
 LONGEST = 20_000
-"""Characters of an attempt, and of what all have in common, that a judge is shown."""
+"""Default maximum of characters shown of an attempt, and of what all attempts share."""
 
 GENERAL = (
     "The result counts first: an attempt that does what was asked stands clearly above every one that doesn't.",
@@ -39,7 +39,7 @@ GENERAL = (
     "they are equally good.",
     "Go by what was done and not by what it is said to be.",
 )
-"""The rubric that always holds."""
+"""The rubric that is part of every question."""
 
 _HEAD = (
     "You are a fair and careful examiner. Attempts at one and the same task are put before you. Compare them with each "
@@ -53,19 +53,19 @@ _FOOT = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and which answer belongs to whom."""
+    """The messages to the judge, and the number of each attempt in them."""
 
     messages: tuple[dict[str, str], ...]
     count: int
-    """How many different attempts are shown, under the numbers from 1."""
+    """Number of different attempts, which are numbered from 1."""
     places: tuple[int, ...]
-    """For each attempt of the group, in its order, the number under which it is shown."""
+    """The number of each attempt of the group, in its order."""
 
 
 def make_question(
     attempts: Sequence[Sequence[Message]], rules: Sequence[str] = (), *, longest: int = LONGEST
 ) -> Question:
-    """The question for a group of at least one attempt. `rules` are added to the general rubric."""
+    """Return the question for a group of one or more attempts. `rules` are added to the general rubric."""
     lines = [[_line(message) for message in attempt] for attempt in attempts]
     shared = _shared(lines)
     tails = [_cut("\n".join(some[shared:]), longest) for some in lines]
@@ -94,8 +94,8 @@ def _rubric(rules: Sequence[str]) -> str:
 
 
 def _shared(attempts: list[list[str]]) -> int:
-    """How many messages all attempts begin with; of one attempt alone, those before the first of its own."""
-    # Lists are in the order of their first difference, so what the least and the greatest share, all share.
+    """Return how many first messages all attempts share. For a single attempt: those before its first answer."""
+    # Lists sort by their first difference, so what the smallest and the largest share, all share.
     pairs = zip(min(attempts), max(attempts), strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     if any(len(lines) > shared for lines in attempts):
@@ -105,19 +105,19 @@ def _shared(attempts: list[list[str]]) -> int:
 
 
 def _line(message: Message) -> str:
-    """A message on one line; an attempt is whatever is in it, so what JSON can't say is said as text."""
+    """Return a message as one line of JSON. Values that JSON can't hold become strings."""
     rest = {name: value for name, value in message.items() if name not in ("role", "content")}
     whole = {"role": message.get("role", ""), "content": message.get("content", ""), **rest}
     return _whole(json.dumps(whole, ensure_ascii=False, default=str))
 
 
 def _whole(text: str) -> str:
-    """Without halves of surrogate pairs, which no server takes."""
+    """Replace lone surrogates, which servers reject."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _cut(text: str, longest: int) -> str:
-    """The beginning and the end of a text that is too long: how it began and what came of it."""
+    """Keep only the start and the end of a long text."""
     if len(text) <= longest:
         return text
     half = longest // 2

@@ -7,8 +7,8 @@ Needs no agentfw and no torch:
     report = score(read_predictions("predictions.jsonl"), read_annotations("annotations.jsonl"))
     print(report["ac"], report["pt"])
 
-The metrics are those of the ProActor paper (section 3.2, appendices C, D.3, K.4 and M.2). docs/proactive-metrics.md
-defines them.
+The metrics are those of the ProActor paper (section 3.2, appendices C, D.3, K.4 and M.2). See
+docs/reference/proactive-metrics.md.
 """
 
 from agentfw_rewardmodels.timing.actions import STATUSES, Input, Level, Opportunity, Status, TurnOpportunities

@@ -352,9 +352,9 @@ def test_what_can_not_be_learned_from_is_refused_by_name(
     assert "turn 0 of episode 00000-0 is nan" in refused(learner, make_batch([(PROMPT, GOOD, math.nan)]))
     assert "token 384" in refused(learner, make_batch([(PROMPT, (384,), 1.0)]))
     assert "3 tokens and 2 logprobs" in refused(learner, make_batch([(PROMPT, GOOD, 1.0)], logprobs=[-1.0, -2.0]))
-    assert "no finite number" in refused(learner, make_batch([(PROMPT, GOOD, 1.0)], logprobs=[-1.0, math.nan, 0.0]))
+    assert "not a finite number" in refused(learner, make_batch([(PROMPT, GOOD, 1.0)], logprobs=[-1.0, math.nan, 0.0]))
     capped = Loss(importance_cap=2.0)
-    assert "no logprobs of the sampler" in refused(learner, make_batch(*PAIR, loss=capped, logprobs=[]))
+    assert "no sampler logprobs" in refused(learner, make_batch(*PAIR, loss=capped, logprobs=[]))
     assert "dpo" in refused(learner, make_batch(*PAIR, loss=Loss("dpo")))
     twice = make_batch(*PAIR)
     doubled = Batch(twice.episodes, [*twice.advantages, twice.advantages[0]], Loss(), twice.folder)
@@ -373,7 +373,7 @@ def test_nothing_is_overwritten(learner_of: Callable[..., LoraLearner], make_bat
     learner.update(batch)
     before = files(batch.folder)
 
-    with pytest.raises(UsageError, match="nothing is overwritten"):
+    with pytest.raises(UsageError, match="already exists and is not overwritten"):
         learner.update(batch)
 
     assert files(batch.folder) == before
@@ -396,7 +396,7 @@ def test_an_update_that_fails_half_way_never_was(
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB")
 
             broken.setattr(torch.optim.AdamW, "step", step_and_fail)
-            assert "not enough memory" in refused(learner, batch, AgentfwError)
+            assert "have enough memory" in refused(learner, batch, AgentfwError)
         else:
             broken.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
             assert "No space left" in refused(learner, batch, AgentfwError)
@@ -442,7 +442,31 @@ def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLear
     second = learner_of(adapter=str(adapter))
 
     assert second.logprobs(PROMPT, GOOD) == first.logprobs(PROMPT, GOOD)
-    assert second.logprobs(PROMPT, GOOD, base=True) == first.logprobs(PROMPT, GOOD, base=True)
+    # Where it begins is what it is measured from, also when it has gone on from there.
+    began = second.logprobs(PROMPT, GOOD)
+    assert second.logprobs(PROMPT, GOOD, base=True) == began
+    second.update(make_batch(*PAIR))
+    assert second.logprobs(PROMPT, GOOD, base=True) == began
+    assert second.logprobs(PROMPT, GOOD) != began
+
+
+def test_a_penalty_pulls_towards_where_training_began(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    first = learner_of()
+    for _ in range(3):
+        adapter = first.update(make_batch(*PAIR)).adapter
+    batch = [[(PROMPT, GOOD, 0.0)], [(PROMPT, BAD, 0.0)]]
+    moved = {}
+    for reference in ("start", "base"):
+        learner = learner_of(adapter=str(adapter), reference=reference)
+        began = learner.logprobs(PROMPT, GOOD)
+        learner.update(make_batch(*batch, loss=Loss(kl=1.0)))
+        moved[reference] = max(abs(a - b) for a, b in zip(learner.logprobs(PROMPT, GOOD), began, strict=True))
+
+    # Where it began is where the penalty is zero: nothing pulls.
+    assert moved["start"] < 1e-6
+    assert moved["base"] > 1e-3
 
 
 def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: Callable[..., LoraLearner]) -> None:
@@ -481,7 +505,7 @@ def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., 
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 384, "logits_scaling": 4.0}
     GraniteForCausalLM(GraniteConfig(**shape, **heads, pad_token_id=0)).save_pretrained(folder)
 
-    with pytest.raises(SettingsError, match="computes otherwise"):
+    with pytest.raises(SettingsError, match="gives other results than"):
         LoraLearner(LoraSettings(model=str(folder))).open(tmp_path)
 
 

@@ -63,15 +63,15 @@ def test_the_same_model_with_a_mistake_is_refused(
     places = Network._places
     monkeypatch.setattr(Network, "_places", lambda self, packed: places(self, wrong(packed)))
 
-    with pytest.raises(SettingsError, match="computes otherwise than tree packing does"):
+    with pytest.raises(SettingsError, match="gives other results than tree packing"):
         Network(LoraSettings(model=str(deep_models[seed]), precision="bf16", device="cpu"), Seeds(7))
 
 
 def test_a_small_mistake_is_found_where_rounding_is_small(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logprobs = Network.logprobs
 
-    def slightly_off(self: Network, packed: Packed, *, base: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        found, entropy = logprobs(self, packed, base=base)
+    def slightly_off(self: Network, packed: Packed, **which: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        found, entropy = logprobs(self, packed, **which)
         return found + 5e-4, entropy
 
     monkeypatch.setattr(Network, "logprobs", slightly_off)
@@ -83,11 +83,11 @@ def test_a_small_mistake_is_found_where_rounding_is_small(small_model: Path, mon
 def test_logprobs_that_are_no_numbers_are_refused(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logprobs = Network.logprobs
 
-    def broken(self: Network, packed: Packed, *, base: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        found, entropy = logprobs(self, packed, base=base)
+    def broken(self: Network, packed: Packed, **which: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        found, entropy = logprobs(self, packed, **which)
         return found * torch.nan, entropy
 
     monkeypatch.setattr(Network, "logprobs", broken)
 
-    with pytest.raises(SettingsError, match="computes otherwise"):
+    with pytest.raises(SettingsError, match="gives other results than"):
         Network(LoraSettings(model=str(small_model), device="cpu"), Seeds(7))

@@ -104,7 +104,7 @@ def test_a_table_comes_back_from_its_file(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_table_is_refused_in_words(tmp_path: Path, text: str) -> None:
     (tmp_path / "table.json").write_text(text, "utf-8")
-    with pytest.raises(SettingsError, match="no table of values"):
+    with pytest.raises(SettingsError, match="not a value table"):
         Table.load(tmp_path / "table.json")
     with pytest.raises(SettingsError, match="can't read"):
         Table.load(tmp_path / "elsewhere.json")

@@ -12,6 +12,9 @@ import pytest
 from agentfw_cli.main import main
 from agentfw_memory import SkillGraph
 
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
 
 class Answer(NamedTuple):
     code: int
@@ -95,8 +98,8 @@ def test_trajectories_are_learned_once(filled: Memory, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "line 1 is no trajectory"),
-        ("[]", "line 1 is no trajectory"),
+        ("{", "line 1 is not a trajectory"),
+        ("[]", "line 1 is not a trajectory"),
         ('{"id": "t1"}', "line 1 has no reward"),
         (json.dumps({**TRAJECTORY, "reward": "much"}), "trajectory 1: the reward 'much' is not a finite number"),
         (json.dumps({**TRAJECTORY, "mood": "good"}), "trajectory 1: not a trajectory"),

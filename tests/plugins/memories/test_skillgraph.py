@@ -14,6 +14,9 @@ from agentfw.memory import Query, Recollection
 from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
 
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
 TASK = Task(0, 7, user="ana")
 
 

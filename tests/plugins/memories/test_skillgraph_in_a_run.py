@@ -6,10 +6,15 @@ import asyncio
 import re
 from pathlib import Path
 
+import pytest
+
 from agentfw import Host, HostOptions
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
 from agentfw_memory import SkillGraph
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
 
 REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}']
 

@@ -65,7 +65,7 @@ def test_a_model_that_reads_the_last_message_reads_nothing_before() -> None:
 
 
 def test_a_model_with_another_template_is_refused_by_name(small_model: Path) -> None:
-    with pytest.raises(SettingsError, match="chat template is another") as caught:
+    with pytest.raises(SettingsError, match="another chat template") as caught:
         SmallChat(small_model)
 
     assert "--policy transformers" in caught.value.fix

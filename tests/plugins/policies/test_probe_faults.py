@@ -117,7 +117,7 @@ def test_nothing_published_is_the_base_model(training: Training) -> None:
 
 
 def test_the_older_adapter_published_is_a_stale_one(training: Training) -> None:
-    with pytest.raises(AgentfwError, match="the version before: its adapter is stale"):
+    with pytest.raises(AgentfwError, match="the previous version: its adapter is stale"):
         training.check(served(training.model, training.probe, training.second, training.first))
 
 

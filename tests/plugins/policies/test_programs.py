@@ -97,8 +97,8 @@ def test_without_a_demonstration_it_says_what_to_set() -> None:
         (ScriptedSettings(rule="a:b", replies=("x",)), "both set"),
         (ScriptedSettings(rule="no_such_module:rule"), "can't load"),
         (ScriptedSettings(rule="json:no_such_name"), "can't load"),
-        (ScriptedSettings(rule="json"), "no function"),
-        (ScriptedSettings(rule="json:__name__"), "no function"),
+        (ScriptedSettings(rule="json"), "not a function"),
+        (ScriptedSettings(rule="json:__name__"), "not a function"),
     ],
 )
 def test_a_script_that_cannot_be_followed_is_refused_before_anything_runs(
@@ -125,7 +125,7 @@ def test_random_draws_only_what_the_world_accepts_and_one_seed_gives_one_episode
     assert not any(turn.failures for turn in first.turns)
     # What is refused is refused for what it means (a mail that isn't there), never for its form.
     refused = [event.data["reason"] for event in first.events if event.kind == "refused"]
-    assert not any("can't be called so" in reason for reason in refused)
+    assert not any("can't be called like this" in reason for reason in refused)
 
 
 def test_random_does_nothing_as_often_as_it_is_told() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from agentfw import Engagement, EventDriven, PolicyAgent, Task
-from agentfw.episode import Episode, Message
+from agentfw.episode import Episode, Message, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.statistics import bootstrap
@@ -106,6 +106,7 @@ def test_what_it_says_of_its_tokens_is_what_it_thinks_of_them(asked: Sequence[Re
     assert using(ask) == pytest.approx(one.logprobs, abs=1e-4)
     assert "".join(one.pieces) == one.text
     assert len(one.pieces) == len(one.token_ids) == len(one.logprobs)
+    assert one.usage == Usage(prompt=len(one.prompt_ids), cached=0, sampled=len(one.token_ids))
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.5, 1.0), (0.4, 1.0), (2.0, 0.9)])
@@ -142,7 +143,7 @@ def test_a_seed_draws_the_same_again_and_another_seed_something_else(asked: Sequ
 def test_a_prompt_beyond_its_context_is_told_by_its_lengths() -> None:
     long = Request([Message("user", "more and more " * 3000)], sampling=Sampling(), task=Task(4, seed=1))
 
-    with pytest.raises(AgentfwError, match=r"task 00004-0: the prompt has .* reads 2048 at most"):
+    with pytest.raises(AgentfwError, match=r"task 00004-0: the prompt has .* reads at most 2048"):
         answers([long])
 
 

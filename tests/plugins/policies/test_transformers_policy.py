@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agentfw.environment import Action
-from agentfw.episode import Message, Task
+from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 
@@ -90,6 +90,7 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
     expected = (kept / kept.sum(-1, keepdim=True)).log()[range(len(answer.token_ids)), list(answer.token_ids)]
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-5)
     assert (answer.temperature, answer.top_p) == (temperature, top_p)
+    assert answer.usage == Usage(prompt=len(answer.prompt_ids), sampled=len(answer.token_ids))
 
 
 def test_the_policy_says_of_its_answer_what_it_said_when_it_gave_it(small_model: Path) -> None:
@@ -389,14 +390,14 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_one_before_stays(
 
 def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:
     async def use(policy: TransformersPolicy) -> Generation:
-        with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads 40 at most"):
+        with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads at most 40"):
             await policy.generate(request(5))
         return await policy.generate(Request([Message("user", "tea")], sampling=Sampling(max_tokens=100, seed=1)))
 
     answer = using(make(small_model, context=40), use)
 
     assert len(answer.prompt_ids) + len(answer.token_ids) <= 40
-    with pytest.raises(SettingsError, match="the model reads 2048 tokens at most"):
+    with pytest.raises(SettingsError, match="the model reads at most 2048 tokens"):
         make(small_model, context=5000)
 
 
@@ -426,7 +427,7 @@ def test_no_memory_left_says_what_to_lower(small_model: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Engine, "_step", full)
 
-    with pytest.raises(AgentfwError, match="no memory is left") as caught:
+    with pytest.raises(AgentfwError, match="out of memory while generating") as caught:
         using(policy, lambda policy: policy.generate(request(1)))
     assert "policy.batch" in caught.value.fix
 
@@ -443,7 +444,7 @@ def test_layers_that_see_only_so_far_are_refused(make_model: Make, tmp_path: Pat
 
 def test_tokens_that_the_model_does_not_know_are_refused(small_model: Path) -> None:
     for prompt, answer in (((1, 2), (384,)), ((), (1,)), ((1,), ()), ((-1,), (1,))):
-        with pytest.raises(SettingsError, match="can't be asked about these"):
+        with pytest.raises(SettingsError, match="can't score these"):
             using(make(small_model), lambda policy, p=prompt, a=answer: policy.logprobs(p, a))
 
 

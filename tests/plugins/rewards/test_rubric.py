@@ -143,7 +143,7 @@ def test_attempts_that_differ_in_the_ids_of_their_calls_are_one(host: Host) -> N
         ({"policy": "scriptd"}, UnknownNameError, 'did you mean "scripted"'),
         ({"policy": {"name": "scripted", "settings": {"tokns": 1}}}, SettingsError, "reward.rubric.policy.tokns"),
         ({"rules_file": "nowhere.txt"}, SettingsError, "nowhere.txt can't be read"),
-        ({"rules_file": "empty.txt"}, SettingsError, "has no rules"),
+        ({"rules_file": "empty.txt"}, SettingsError, "contains no rules"),
         ({"track": "hers"}, SettingsError, "track"),
     ],
 )
@@ -160,7 +160,7 @@ def test_what_is_wrong_is_told_before_anything_is_played(
 def test_a_file_that_cannot_be_the_cache_is_told_before_anything_is_played(host: Host, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear Ana " * 300)
     run = prepare(host, tmp_path, judge(diligence, cache=str(tmp_path / "letter.txt")))
-    with pytest.raises(UsageError, match="no file of judgements"):
+    with pytest.raises(UsageError, match="not a file of judgements"):
         asyncio.run(run.execute())
     assert not run.folder.metrics()
     assert QUESTIONS == []

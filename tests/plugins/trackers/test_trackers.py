@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import math
@@ -24,6 +25,9 @@ from agentfw.tracker import Tracker
 from agentfw_plugins.trackers.mlflow import MLflowSettings, MLflowTracker
 from agentfw_plugins.trackers.tensorboard import TensorBoardSettings, TensorBoardTracker
 from agentfw_plugins.trackers.wandb import WandbSettings, WandbTracker
+
+MISSING = [name for name in ("tensorboard", "mlflow", "wandb") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
 
 RUN = "2026-11-21-inbox-7f3a"
 SETTINGS: dict[str, Any] = {

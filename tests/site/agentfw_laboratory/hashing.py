@@ -8,7 +8,7 @@ import json
 
 from pydantic import Field
 
-from agentfw import Generation, Policy, Request, Settings
+from agentfw import Generation, Policy, Request, Settings, Usage
 
 
 class HashingSettings(Settings):
@@ -30,4 +30,5 @@ class Hashing(Policy):
             prompt_ids=tuple(range(len(read) % 50)),
             token_ids=tokens,
             logprobs=tuple(-1 / (t + 1) for t in tokens),
+            usage=Usage(prompt=len(read), sampled=len(tokens)),
         )

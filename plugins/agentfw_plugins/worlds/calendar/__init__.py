@@ -12,5 +12,5 @@ and conflicts from years; of all that an agent sees a few lines per round.
 The modules in the order in which data flows: yaml_lines, event_attributes, principles, schema, organisation, users,
 regular_year, event_templates, rounds, round_maker, verification, dataset; then environment, feedback, error_figures,
 simple_rules, choice_model, policies, teacher_policy; then data_export, ics_export, data_command. `real/` works on a
-person's own calendar. docs/calendar.md explains all of it.
+person's own calendar. docs/reference/calendar.md explains all of it.
 """

@@ -35,13 +35,21 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.environment import Brief, Environment, World, action
-from agentfw.episode import Intervention, Task, Turn
+from agentfw import (
+    Brief,
+    Environment,
+    Intervention,
+    Moment,
+    Scheduled,
+    Seeds,
+    Settings,
+    Task,
+    Time,
+    Turn,
+    World,
+    action,
+)
 from agentfw.errors import InterventionRefused
-from agentfw.seeds import Seeds
-from agentfw.timeline import Scheduled, Time
 
 from .baselines import references
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
@@ -63,7 +71,7 @@ class CalendarSettings(Settings):
     rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="Number of conflicts per episode (N).")
     conflicts: int = Field(5, ge=2, le=len(LETTERS), description="Number of events per conflict (M).")
     turns: int = Field(4, ge=1, description="Maximum number of turns per conflict (K).")
-    style: Style = Field("plain", description="Prompting style for language models (see docs/calendar.md).")
+    style: Style = Field("plain", description="Prompting style for language models (see docs/reference/calendar.md).")
     data_seed: int = Field(7, ge=0, description="Seed of the generated users; the run's seed doesn't change them.")
     organisations: str = Field("", description="Directory of YAML files of organisations. Default: those that ship.")
     users_each: int = Field(5, ge=1, le=30, description="Number of users per organisation.")

@@ -9,7 +9,7 @@ from agentfw import Component, NamedSpec
 from ...registration import Registration
 
 _SPECS = Path(__file__).parent / "specs"
-_TINY = "A year of calendar conflicts for each of six users: the small language model with its StrategyHub"
+_TINY = "A year of calendar conflicts for each of five users: the small language model with its StrategyHub"
 
 REGISTRATION = Registration(
     environments=[

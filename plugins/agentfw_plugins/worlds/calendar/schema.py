@@ -6,7 +6,7 @@ nobody has any, more meetings than fit into a week) is refused here, with file, 
     schema = load_schema(Path("bakery.yaml"))
     schema.roles["baker"].principles      # {"due_today": 4, "vendor": -2, ...}
 
-The format is shown in docs/calendar.md; the shipped schemas in `organisations/` are the longest examples of it.
+docs/guides/organisations.md shows the format. The shipped schemas in `organisations/` are longer examples.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Sheet:
         subject = f"{self.key}: " if self.key else ""
         return SettingsError(
             f"{self.file}, line {self.line}: {subject}{reason}",
-            fix=fix or "fix that line; docs/calendar.md shows the whole format",
+            fix=fix or "fix that line; see docs/guides/organisations.md",
         )
 
     # -- tables and lists ----------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def read_text(text: str, file: str) -> Sheet:
             f"{file}, line 1: this isn't valid YAML: {error}", fix="save the file as UTF-8 text"
         ) from None
     if node is None:
-        raise SettingsError(f"{file}, line 1: the file is empty", fix="docs/calendar.md shows the whole format")
+        raise SettingsError(f"{file}, line 1: the file is empty", fix="see docs/guides/organisations.md")
     _refuse_cycles(node, file, [])
     return Sheet(node, file)
 

@@ -75,7 +75,7 @@ def test_a_run_shows_them_beside_its_own_figures(
     assert means == sorted(means), "the best of them first"
 
     page = (folder / "report.html").read_text()
-    assert "Beside simple players" in page
+    assert "Compared with simple players" in page
     assert "most urgent first" in page
     record = json.loads(run("--json")[0])
     assert set(record["references"]) == {"random", *RULE_TITLES.values()}

@@ -55,7 +55,7 @@ def learned(calendar: Calendar, prior: Prior) -> list[float]:
 
 
 def test_linear_learns_its_user_over_the_year(calendars: list[Calendar]) -> None:
-    """The bounds are wide of what docs/calendar.md prints (0.12, 0.29, 0.89), so that they hold for any world."""
+    """The bounds are wider than docs/results/calendar.md (0.12, 0.29, 0.89), so that they hold for any world."""
     expected = [fitted_prior().of(f"{c.user.organisation.schema.archetype}/{c.user.role.title}") for c in calendars]
     errors = np.array([learned(calendar, prior) for calendar, prior in zip(calendars, expected, strict=True)])
     parts = np.array([quarters(row) for row in errors]).mean(axis=0)

@@ -14,6 +14,8 @@ from agentfw_plugins.worlds.calendar.real.people import read_people
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.real.tagging import tags
 
+pytest.importorskip("icalendar")
+
 IcsFile = Callable[..., Path]
 
 

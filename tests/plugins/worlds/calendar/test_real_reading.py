@@ -16,6 +16,8 @@ from agentfw_plugins.worlds.calendar.real.ics_lines import FileLines
 from agentfw_plugins.worlds.calendar.real.ics_marking import marked
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
 
+pytest.importorskip("icalendar")
+
 IcsFile = Callable[..., Path]
 
 SHIPPED = Path(__file__).parents[3] / "data" / "ics"

@@ -10,12 +10,14 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from dateutil.rrule import rrulestr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_plugins.worlds.calendar.real.recurrence_rules import Budget, RuleRefused, rule_times
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
+
+pytest.importorskip("icalendar")
+rrulestr = pytest.importorskip("dateutil.rrule").rrulestr
 
 IcsFile = Callable[..., Path]
 

@@ -29,6 +29,8 @@ from agentfw_plugins.worlds.calendar.real.ics_marking import DECLINED
 from agentfw_plugins.worlds.calendar.real.person_file import PersonFile
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
 
+pytest.importorskip("icalendar")
+
 IcsFile = Callable[..., Path]
 
 GROUP = """UID:group@lab

@@ -265,8 +265,8 @@ def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
 
 
 def test_the_example_in_the_docs_works(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[4] / "docs" / "calendar.md").read_text("utf-8")
-    example = re.search(r"```yaml\n(.*?)```", text, re.S)
+    text = (Path(__file__).parents[4] / "docs" / "guides" / "organisations.md").read_text("utf-8")
+    example = re.search(r"```yaml[^\n]*\n(.*?)```", text, re.S)
     assert example is not None
     (tmp_path / "bakery.yaml").write_text(example[1], "utf-8")
     dataset = Dataset(1, load_folder(tmp_path), 1)

@@ -6,5 +6,6 @@ The given file is never changed. The new file is the old one, byte for byte, wit
 
 The way through the files: lines (the file as lines) - zones - reading (an event) - recurrence (its dates) - people -
 tagging (the same tags as in the benchmark) - conflicts - environment - answers (who is asked) - keeping (what is known
-of the person, on disk) - marking (the new file) - terminal - session - command. docs/real-calendars.md tells the whole.
+of the person, on disk) - marking (the new file) - terminal - session - command. See
+docs/guides/own-calendar.md and docs/reference/ics-calendars.md.
 """

@@ -1,6 +1,7 @@
 """The tags of a real event: the same twelve as in the benchmark, by plain rules.
 
-Every tag follows from the file alone, by the rules of docs/real-calendars.md. What isn't said has the neutral value.
+Every tag follows from the file alone, by the rules of docs/reference/ics-calendars.md. What isn't said has the
+neutral value.
 
     tags(occurrence, people, home)
 """

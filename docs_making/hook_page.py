@@ -1,0 +1,61 @@
+"""The page docs/reference/hooks.md, made from the docstrings of the hookspecs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple
+
+from agentfw import hookspecs
+
+__all__ = ["HookDoc", "hook_docs", "hook_page"]
+
+LABELS = ("Called", "With", "Returns", "Combined", "Since")
+
+HEAD = """\
+# Hooks
+
+A plugin implements a hook by defining a function of the same name, marked with `@hookimpl` (`from agentfw import
+hookimpl`). The function may take any of the arguments listed here, by name. An unknown hook name, an unknown argument,
+a hook wrapper and a coroutine are reported together with the plugin's distribution. The guide
+[Write a plugin](../guides/plugins.md) shows hooks at work.
+"""
+
+
+class HookDoc(NamedTuple):
+    """One hook, as described by its docstring."""
+
+    name: str
+    signature: str
+    summary: str
+    facts: dict[str, str]
+    """The labelled lines, in the order of LABELS."""
+
+
+def hook_docs() -> list[HookDoc]:
+    """All hooks, in the order of hookspecs.py."""
+    names = (*hookspecs.REGISTRATION_HOOKS, hookspecs.SPECS_HOOK, *hookspecs.LIFECYCLE_HOOKS)
+    return [_read(getattr(hookspecs, name)) for name in names]
+
+
+def hook_page() -> str:
+    """The whole page as Markdown."""
+    hooks = hook_docs()
+    lines = [HEAD, "| hook | purpose | since |", "| --- | --- | --- |"]
+    lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} | {hook.facts['Since']} |" for hook in hooks]
+    for hook in hooks:
+        lines += ["", f"## {hook.name}", "", hook.summary, "", "```python", hook.signature, "```", ""]
+        lines += [f"- **{label}:** {text}" for label, text in hook.facts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _read(function: Callable[..., object]) -> HookDoc:
+    summary, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
+    facts = {label: text for label, _, text in (line.partition(": ") for line in rest.splitlines())}
+    if tuple(facts) != LABELS or not all(facts.values()):
+        raise ValueError(f"the docstring of {function.__name__} needs the lines {', '.join(LABELS)}, in this order")
+    signature = inspect.signature(function)
+    # The annotations are strings (they are never evaluated): str(signature) would put each one in quotes.
+    arguments = ", ".join(f"{name}: {parameter.annotation}" for name, parameter in signature.parameters.items())
+    text = f"def {function.__name__}({arguments}) -> {signature.return_annotation}"
+    return HookDoc(function.__name__, text, summary.replace("\n", " "), facts)

@@ -1,0 +1,117 @@
+"""Ctrl-C and SIGTERM end a run in good order, also one whose plugins keep it busy."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent as POSIX has them")
+
+WORLD = """
+import time
+from pathlib import Path
+from agentfw import Component, Environment, Memory, hookimpl
+
+class Endless(Environment):
+    '''Wait.'''
+
+    def begin(self, world, task):
+        self.world = world
+        self.tick()
+
+    def tick(self):
+        Path("busy").touch()
+        self.world.after(1, self.tick)
+
+class Blocking(Endless):
+    def tick(self):
+        Path("busy").touch()
+        time.sleep(10_000)
+
+class Stubborn(Memory):
+    '''Holds on to every exception, as a careless retry does.'''
+
+    async def recall(self, query):
+        while True:
+            try:
+                Path("busy").touch()
+                time.sleep(10_000)
+            except BaseException:
+                pass
+
+@hookimpl
+def agentfw_environments():
+    return [Component("endless", f"{__name__}:Endless", ""), Component("blocking", f"{__name__}:Blocking", "")]
+
+@hookimpl
+def agentfw_memories():
+    return [Component("stubborn", f"{__name__}:Stubborn", "")]
+"""
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path, install: Callable[..., None]) -> Iterator[Start]:
+    """Start `agentfw WORD...` in a process of its own, and wait until its plugin is busy."""
+    install("agentfw-busy", "[agentfw]\nbusy = agentfw_busy\n", WORLD)
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(*words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agentfw", *words, "--set", "max_events=1000000000"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        while not (tmp_path / "busy").exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("world", ["endless", "blocking"])
+@pytest.mark.parametrize(
+    ("number", "code", "label"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_one_signal_ends_a_run_whose_world_keeps_it_busy(
+    start: Start, world: str, number: int, code: int, label: str
+) -> None:
+    process = start("run", world, "--policy", "random")
+
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == code
+    assert f"{label}: every episode that was finished is kept" in told
+    assert "resume with: agentfw runs resume" in told
+    assert "Traceback" not in told
+
+
+def test_the_second_signal_ends_what_holds_on_to_the_first(start: Start) -> None:
+    process = start("run", "inbox", "--policy", "random", "--memory", "stubborn")
+
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=1)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert told.endswith("ended at once\n")
+    assert "Traceback" not in told

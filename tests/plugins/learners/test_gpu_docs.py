@@ -1,0 +1,41 @@
+"""docs/gpu.md: the command for one GPU can be run as it stands, and the rows that it names are there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from agentfw.settings import validate
+from agentfw_plugins.learners.settings import LoraSettings
+from agentfw_plugins.policies.vllm_backend import VLLMSettings, engine_options
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+
+
+def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
+    (command,) = re.findall(r"^agentfw train .*?(?=^```)", PAGE, re.S | re.M)
+    words = shlex.split(command)
+    given: dict[str, dict[str, object]] = {"policy": {}, "learner": {}}
+    for word in words:
+        if part := re.fullmatch(r"(policy|learner)\.(\w+)=(.*)", word):
+            owner, name, text = part.groups()
+            given[owner][name] = {"true": True, "0.6": 0.6}.get(text, text)
+
+    policy = validate(VLLMSettings, given["policy"], "policy")
+    learner = validate(LoraSettings, given["learner"], "learner")
+
+    assert learner.offload
+    assert engine_options(policy)["enable_sleep_mode"] is True
+    assert engine_options(policy)["gpu_memory_utilization"] == 0.6
+    assert policy.rank >= learner.rank
+    assert policy.model == learner.model
+
+
+def test_the_page_names_every_row() -> None:
+    source = (ROOT / "tests" / "benchmarks" / "gpu_rows.py").read_text("utf-8")
+    rows = re.findall(r'^    "(\w+)": ', source[source.index("ROWS: dict") :], re.M)
+
+    assert len(rows) >= 6
+    assert [row for row in rows if f"`{row}`" not in PAGE] == []
