@@ -177,15 +177,16 @@ class VLLMServer:
         return self._processed
 
     async def _gap(self, temperature: float) -> float:
-        """By how much the likeliest token is ahead of a less likely one, in the logprobs of this temperature."""
+        """Difference between the logprobs of the likeliest token and a less likely one at this temperature."""
         body = {**_NEUTRAL, "prompt": [0], "max_tokens": 1, "temperature": temperature, "top_p": 1.0, "logprobs": 5}
 
-        def read(choice: Mapping[str, Any]) -> float:
+        def read(reply: object) -> float:
             try:
-                likeliest = sorted(map(float, choice["logprobs"]["top_logprobs"][0].values()), reverse=True)[:4]
+                found = _choice(reply)["logprobs"]["top_logprobs"][0]
+                likeliest = sorted(map(float, found.values()), reverse=True)[:4]
                 return likeliest[0] - likeliest[-1]
             except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-                raise Malformed("the answer has no likeliest tokens with their logprobs") from None
+                raise Malformed("the answer doesn't list the likeliest tokens with their logprobs") from None
 
         return await self._completed(body, "", read)
 
