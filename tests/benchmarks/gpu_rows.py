@@ -318,7 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if options.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit(
             f"torch {torch.__version__} finds no GPU here\n"
-            "fix: install torch for CUDA (docs/gpu.md); or run it in small: --device cpu --small"
+            "fix: install torch for CUDA (docs/guides/gpu.md); or run it in small: --device cpu --small"
         )
     if options.inside:
         with contextlib.redirect_stdout(sys.stderr):
