@@ -39,7 +39,7 @@ def fault(name: str, fault: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "error", "words"),
     [
-        ({"policy": "unpublishable"}, UsageError, 'the policy "unpublishable" can\'t take a new version of itself'),
+        ({"policy": "unpublishable"}, UsageError, 'the policy "unpublishable" can\'t load a new version'),
         ({"teacher": "scripted"}, UsageError, '"centred" learns from samples of the policy itself'),
         ({"learner": "bais"}, UnknownNameError, 'did you mean "bias"'),
         ({"optimizer": "bias"}, UnknownNameError, 'no optimizer is called "bias"'),
