@@ -188,7 +188,7 @@ class RunSpec(Settings):
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
     deadline: float | None = Field(
-        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the run fails"
+        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the episode fails"
     )
     retries: int = Field(
         2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
