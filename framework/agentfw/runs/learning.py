@@ -31,6 +31,7 @@ from .journal import make_folder
 from .proof import Proof
 from .spec import RunSpec
 from .state import State
+from .turn_checks import check_sampling
 
 __all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
 
@@ -197,7 +198,10 @@ def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
         )
     if spec.teacher is not None and teacher is not None:
         teacher = with_deadline(teacher, spec.teacher.name, spec.deadline)
-    return Learning(spec, policy, optimizer, learner, teacher)
+    learning = Learning(spec, policy, optimizer, learner, teacher)
+    if learning.needs_tokens:
+        check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
+    return learning
 
 
 def check_trainable(policy: Policy, name: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ from .turn_checks import TurnChecks
 
 __all__ = ["Loop", "curriculum"]
 
-Further = Callable[[Sequence[Sequence[Scored]]], list[Task]]
+Further = Callable[[Play], list[Task]]
 
 
 class Loop:
@@ -158,13 +158,15 @@ class Loop:
         checks = TurnChecks(spec, version, needs_tokens=learning.needs_tokens)
         began = time.monotonic()
 
-        def further(groups: Sequence[Sequence[Scored]]) -> list[Task]:
-            return tasks.further(number, len(groups) - spec.tasks, learning.missing(groups), spec.samples)
+        def further(play: Play) -> list[Task]:
+            missing = learning.missing(play.scored_groups())
+            return tasks.further(number, len(play.groups) - spec.tasks, missing, spec.samples)
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
         speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
         lines = records.metrics()
         counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
+        counts["failed"] = len(play.failures)
         return play.scored_groups(), {**means(lines), "episodes": len(lines), **counts}, speed
 
     # -- evaluation ----------------------------------------------------------------------------------------------------
@@ -195,14 +197,14 @@ class Loop:
     async def _play(
         self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None
     ) -> tuple[Play, Records]:
-        """Play what is missing of a plan, and what `further` asks for when it sees the scored groups."""
+        """Play what is missing of a plan, and what `further` asks for when its groups are scored."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
-            play = Play(self.assembly, plan, episodes, metrics, told_together(checks, self.observer))
-            await play.recover(records)
+            play = Play(self.assembly, plan, records, episodes, metrics, told_together(checks, self.observer))
+            await play.recover()
             self.observer.plays(*play.progress)
             await play.all()
-            while further is not None and (tasks := further(play.scored_groups())):
+            while further is not None and (tasks := further(play)):
                 play.extend(tasks)
                 self.observer.plays(*play.progress)
                 await play.all()

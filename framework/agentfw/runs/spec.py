@@ -79,7 +79,13 @@ OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
-TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "deadline": 600.0}
+TRAINING_DEFAULTS: Mapping[str, Any] = {
+    "samples": 4,
+    "concurrency": 32,
+    "memories_learn": False,
+    "deadline": 600.0,
+    "max_failed": 0.25,
+}
 """Defaults that are different with an optimizer."""
 
 
@@ -182,7 +188,17 @@ class RunSpec(Settings):
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
     deadline: float | None = Field(
-        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the run fails"
+        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the episode fails"
+    )
+    retries: int = Field(
+        2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
+    )
+    max_failed: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="Share of the episodes (of a run, an update or an evaluation) that may fail and be left out; "
+        "the run stops when more do. Default: 0.1, in a training 0.25",
     )
     window: int | None = Field(None, ge=1, description="Number of past turns that the policy reads. Default: all")
     recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")
