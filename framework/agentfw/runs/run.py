@@ -85,7 +85,8 @@ class Run:
             loop = Loop(self.folder, assembly, observer)
             observer.started(self.info, loop.state.update)
             await loop.run()
-            summary = summarize(self.folder, time.monotonic() - began, assembly.references())
+            references = assembly.environment.references(assembly.measured_tasks())
+            summary = summarize(self.folder, time.monotonic() - began, references)
             write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
             observer.finished(summary)
             return summary
@@ -96,15 +97,15 @@ class Run:
 
 def _about(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dict[str, Any]:
     """The content of run.json."""
-    _, samples, _ = spec.measured
+    tasks, (_, samples, _) = assembly.measured_tasks(), spec.measured
     return {
         "agentfw": __version__,
-        "episodes": len(assembly.measured_tasks()) * samples,
+        "episodes": len(tasks) * samples,
         "updates": spec.planned_updates,
-        "scene": assembly.scene(),
+        "scene": assembly.environment.scene(tasks),
         "headline": assembly.environment.headline,
         "lower_is_better": assembly.environment.lower_is_better,
-        "columns": dict(assembly.environment.columns),
+        "columns": assembly.environment.columns,
         "spec": as_given(spec),
         "settings": in_force(spec),
         "components": dict(sources),

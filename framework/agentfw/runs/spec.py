@@ -79,7 +79,7 @@ OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
-TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "deadline": 600.0}
+TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False}
 """Defaults that are different with an optimizer."""
 
 
@@ -181,8 +181,8 @@ class RunSpec(Settings):
     time_per_token: float | None = Field(
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
-    deadline: float | None = Field(
-        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the run fails"
+    deadline: float = Field(
+        600.0, gt=0, description="Seconds that a call of a component may take before the run fails; `inf` is no limit"
     )
     window: int | None = Field(None, ge=1, description="Number of past turns that the policy reads. Default: all")
     recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")

@@ -32,9 +32,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ..episode import Episode
-from ..errors import AgentfwError
+from ..errors import AgentfwError, in_words
 from ..host.plugin_guard import stdout_to_stderr
-from ..host.plugin_record import describe
 
 __all__ = [
     "BrokenPromise",
@@ -176,7 +175,7 @@ def _detail(error: BaseException) -> str:
     if isinstance(error, AgentfwError):
         return f"{error.message}; {error.fix}" if error.fix else error.message
     notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
-    return f"raised {describe(error)}{notes}{_place(error)}"
+    return f"raised {in_words(error)}{notes}{_place(error)}"
 
 
 def _place(error: BaseException) -> str:
