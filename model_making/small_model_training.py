@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentfw.episode import Message
+from agentfw import Message
 from agentfw_plugins.models.small_chat import END, SmallChat
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from small_model_training import Lesson
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Task
-from agentfw.memory import Query, Recollection
+from agentfw import Engagement, EventDriven, PolicyAgent, Query, Recollection, Task
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights

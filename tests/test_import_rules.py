@@ -67,6 +67,21 @@ def test_nobody_imports_whom_they_may_not(package: str, path: Path) -> None:
     assert wrong == []
 
 
+PUBLIC = {
+    "agentfw",
+    *(f"agentfw.{name}" for name in ["errors", "out", "parsing", "report", "runs", "statistics", "testing"]),
+}
+
+
+@pytest.mark.parametrize("path", sources("agentfw_plugins"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_plugins_use_what_is_public_of_the_framework(path: Path) -> None:
+    wrong = [
+        f"line {line}: {name}" for name, line in imports(path) if name.startswith("agentfw.") and name not in PUBLIC
+    ]
+
+    assert wrong == [], f"take it from one of {', '.join(sorted(PUBLIC))}"
+
+
 @each_file
 def test_a_file_has_one_subject_and_says_which(package: str, path: Path) -> None:
     text = path.read_text("utf-8")

@@ -8,6 +8,9 @@ plugin, loads neither pydantic nor numpy.
     @hookimpl
     def agentfw_tools():
         return [Component("dice", "my_plugin.dice:Dice", "Rolls dice")]
+
+The public modules are this one, `agentfw.errors`, `agentfw.out`, `agentfw.parsing`, `agentfw.report`, `agentfw.runs`,
+`agentfw.statistics` and `agentfw.testing`. Names in other modules can change without notice.
 """
 
 from __future__ import annotations
@@ -23,25 +26,10 @@ if TYPE_CHECKING:
     from .engagement import Engagement
     from .environment import Environment, World, action
     from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn, Usage
-    from .errors import (
-        AgentfwError,
-        DuplicateComponentError,
-        EndpointError,
-        InterventionRefused,
-        MissingExtraError,
-        PluginError,
-        RequestRefusedError,
-        RunFolderError,
-        SettingsError,
-        StorageError,
-        TimelineError,
-        UnknownNameError,
-        UsageError,
-    )
     from .hookspecs import NamedSpec, hookimpl
     from .host import Host, HostOptions, PluginRecord, Registered
-    from .host.project import ProjectFile
-    from .interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
+    from .host.project import ProjectFile, find_project
+    from .interfaces import EventDriven, Interface, Polling, Reflex, StepLoop, parse_interface
     from .learner import Batch, Learner, Update
     from .memory import Memory, Query, Recollection
     from .nested import Composed, Nested
@@ -52,10 +40,10 @@ if TYPE_CHECKING:
     from .runs.observer import Observer, RunInfo
     from .runs.run import Run
     from .runs.spec import Choice, RewardChoice, RunSpec
-    from .scores import Progress, RewardModel, Schedule, Score
+    from .scores import Progress, RewardModel, Schedule, Score, Track
     from .seeds import Seeds
-    from .settings import Settings
-    from .timeline import Time, Timeline, Work
+    from .settings import Settings, parse_assignments
+    from .timeline import Scheduled, Time, Timeline, Work
     from .tool import FunctionTool, Tool, Toolbox
     from .tracker import Tracker
 
@@ -64,7 +52,6 @@ __all__ = [
     "Action",
     "Advantage",
     "Agent",
-    "AgentfwError",
     "Batch",
     "Brief",
     "Call",
@@ -72,8 +59,6 @@ __all__ = [
     "Component",
     "Composed",
     "Decision",
-    "DuplicateComponentError",
-    "EndpointError",
     "Engagement",
     "Environment",
     "Episode",
@@ -86,21 +71,18 @@ __all__ = [
     "InFlight",
     "Interface",
     "Intervention",
-    "InterventionRefused",
     "Kind",
     "Learner",
     "Loss",
     "Measure",
     "Memory",
     "Message",
-    "MissingExtraError",
     "Moment",
     "NamedSpec",
     "Nested",
     "Observation",
     "Observer",
     "Optimizer",
-    "PluginError",
     "PluginRecord",
     "Policy",
     "PolicyAgent",
@@ -112,40 +94,37 @@ __all__ = [
     "Reflex",
     "Registered",
     "Request",
-    "RequestRefusedError",
     "RewardChoice",
     "RewardModel",
     "Run",
-    "RunFolderError",
     "RunInfo",
     "RunSpec",
     "Sampling",
     "Schedule",
+    "Scheduled",
     "Score",
     "Scored",
     "Seeds",
     "Settings",
-    "SettingsError",
     "StepLoop",
-    "StorageError",
     "Task",
     "Time",
     "Timeline",
-    "TimelineError",
     "Tool",
     "Toolbox",
+    "Track",
     "Tracker",
     "Turn",
-    "UnknownNameError",
     "Update",
     "Usage",
-    "UsageError",
     "Work",
     "World",
     "__version__",
     "action",
+    "find_project",
     "hookimpl",
-    # `tool`, the decorator, is not exported: once agentfw.tool is imported, that module would hide it.
+    "parse_assignments",
+    "parse_interface",
 ]
 
 # A new public name belongs in three places: here, in __all__, and above for type checkers. A test compares them.
@@ -167,39 +146,24 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Turn",
         "Usage",
     ),
-    "errors": (
-        "AgentfwError",
-        "DuplicateComponentError",
-        "EndpointError",
-        "InterventionRefused",
-        "MissingExtraError",
-        "PluginError",
-        "RequestRefusedError",
-        "RunFolderError",
-        "SettingsError",
-        "StorageError",
-        "TimelineError",
-        "UnknownNameError",
-        "UsageError",
-    ),
     "hookspecs": ("NamedSpec", "hookimpl"),
     "host": ("Host", "HostOptions", "PluginRecord", "Registered"),
-    "interfaces": ("EventDriven", "Interface", "Polling", "Reflex", "StepLoop"),
+    "interfaces": ("EventDriven", "Interface", "Polling", "Reflex", "StepLoop", "parse_interface"),
     "learner": ("Batch", "Learner", "Update"),
     "memory": ("Memory", "Query", "Recollection"),
     "nested": ("Composed", "Nested"),
     "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
     "policy": ("Policy",),
     "policy_agent": ("PolicyAgent",),
-    "host.project": ("ProjectFile",),
+    "host.project": ("ProjectFile", "find_project"),
     "request": ("Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"),
     "runs.observer": ("Observer", "RunInfo"),
     "runs.run": ("Run",),
     "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
-    "scores": ("Progress", "RewardModel", "Schedule", "Score"),
+    "scores": ("Progress", "RewardModel", "Schedule", "Score", "Track"),
     "seeds": ("Seeds",),
-    "settings": ("Settings",),
-    "timeline": ("Time", "Timeline", "Work"),
+    "settings": ("Settings", "parse_assignments"),
+    "timeline": ("Scheduled", "Time", "Timeline", "Work"),
     "tool": ("FunctionTool", "Tool", "Toolbox"),
     "tracker": ("Tracker",),
 }

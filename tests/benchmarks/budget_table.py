@@ -23,10 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from agentfw.host import Host, HostOptions
-from agentfw.runs.folder import RunFolder
-from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec, read_spec
+from agentfw import Host, HostOptions, Run
+from agentfw.runs import RunFolder, parse_spec, read_spec
 from agentfw.statistics import Interval, bootstrap, bootstrap_ratio, paired_difference
 from agentfw_plugins.worlds.budget.environment import BudgetSettings
 

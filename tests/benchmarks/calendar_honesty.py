@@ -27,7 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw.seeds import Seeds
+from agentfw import Seeds
 from agentfw.statistics import bootstrap, bootstrap_ratio
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES
 from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, fit_prior, matrix

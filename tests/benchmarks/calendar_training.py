@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw.episode import Episode
+from agentfw import Episode
 from agentfw.statistics import bootstrap
 
 FALL = 0.25

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw.episode import Episode, Intervention
+from agentfw import Episode, Intervention
 from agentfw.report import Canvas, Series, line_chart
-from agentfw.runs.workers import in_processes, usual_processes
+from agentfw.runs import in_processes, usual_processes
 from agentfw.statistics import Interval, bootstrap
 from agentfw_plugins.learners.table_training import play, train
 from agentfw_plugins.policies.qtable import QTablePolicy

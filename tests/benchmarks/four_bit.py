@@ -29,7 +29,7 @@ SHAPE = {"hidden_size": 64, "intermediate_size": 128, "initializer_range": 0.1}
 
 
 def demonstrations(seed: int) -> list[Any]:
-    from agentfw.episode import Episode, Task, Turn
+    from agentfw import Episode, Task, Turn
 
     draw = random.Random(seed)
     episodes = []
@@ -44,8 +44,7 @@ def measure(precision: str, model: Path, folder: Path, updates: int, seed: int) 
     import torch
     from peft import PeftModel
 
-    from agentfw.learner import Batch
-    from agentfw.optimizer import Advantage, Loss
+    from agentfw import Advantage, Batch, Loss
     from agentfw_plugins.learners.settings import SftSettings
     from agentfw_plugins.learners.sft import SftLearner
     from agentfw_plugins.models import load_base

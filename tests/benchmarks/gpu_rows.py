@@ -170,8 +170,7 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     """MiB after each part is there, and at most during a step. A CPU's figures are the whole process's."""
     import torch
 
-    from agentfw import Seeds
-    from agentfw.optimizer import Loss
+    from agentfw import Loss, Seeds
     from agentfw_plugins.learners.descent import Descent, peak_memory
     from agentfw_plugins.learners.lessons import Lesson
     from agentfw_plugins.learners.logprobs import token_logprobs
@@ -319,7 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if options.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit(
             f"torch {torch.__version__} finds no GPU here\n"
-            "fix: install torch for CUDA (docs/gpu.md); or run it in small: --device cpu --small"
+            "fix: install torch for CUDA (docs/guides/gpu.md); or run it in small: --device cpu --small"
         )
     if options.inside:
         with contextlib.redirect_stdout(sys.stderr):

@@ -22,11 +22,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from agentfw.engagement import Engagement
-from agentfw.host import Host, HostOptions
-from agentfw.policy_agent import PolicyAgent
+from agentfw import Engagement, Host, HostOptions, PolicyAgent
+from agentfw.runs import parse_spec
 from agentfw.runs.interface_comparison import InterfaceComparison, compare_interfaces
-from agentfw.runs.spec import parse_spec
 from agentfw.statistics import Interval, bootstrap, paired_difference
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox

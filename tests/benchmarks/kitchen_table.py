@@ -22,12 +22,10 @@ from math import floor, nan
 from pathlib import Path
 from typing import Any
 
-from agentfw.episode import Episode
-from agentfw.interfaces import parse_interface
+from agentfw import Episode, Time, parse_interface
 from agentfw.report import Bar, Canvas, bar_chart
-from agentfw.runs.workers import in_processes, usual_processes
+from agentfw.runs import in_processes, usual_processes
 from agentfw.statistics import Interval, PairedDifference, bootstrap, paired_difference
-from agentfw.timeline import Time
 from agentfw_plugins.learners.table_training import play
 from agentfw_plugins.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_plugins.worlds.kitchen.kitchen_settings import CASES, DISHES, LESSONS

@@ -40,11 +40,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw.episode import Episode, Task, Turn
-from agentfw.host import Host
-from agentfw.optimizer import Optimizer, Scored
-from agentfw.scores import Score
-from agentfw.seeds import Seeds
+from agentfw import Episode, Host, Optimizer, Score, Scored, Seeds, Task, Turn
 from agentfw.statistics import bootstrap, paired_difference
 from agentfw.testing import fresh_host
 

@@ -24,11 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw.episode import Intervention
-from agentfw.interfaces import EventDriven, Interface, StepLoop
-from agentfw.policy import Policy
+from agentfw import EventDriven, Interface, Intervention, Policy, StepLoop
 from agentfw.report import Bar, Canvas, bar_chart
-from agentfw.runs.workers import in_processes, usual_processes
+from agentfw.runs import in_processes, usual_processes
 from agentfw.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
 from agentfw_plugins.learners.table_training import play, train
 from agentfw_plugins.policies.qtable import QTablePolicy

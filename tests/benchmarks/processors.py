@@ -48,7 +48,7 @@ VARIANTS: dict[str, dict[str, str]] = {
 }
 SHIM = "int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n"
 SHAPE = {"hidden_size": 64, "intermediate_size": 160}
-TIMED_SHAPE = {"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 4, "num_attention_heads": 8}
+TIMED_SHAPE = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 4, "num_attention_heads": 8}
 
 
 def can_imitate(variant: str) -> bool:
@@ -72,8 +72,7 @@ def imitate(variant: str, folder: Path) -> dict[str, str]:
 
 
 def requests(count: int, length: int) -> list[Any]:
-    from agentfw.episode import Message, Task
-    from agentfw.policy import Request, Sampling
+    from agentfw import Message, Request, Sampling, Task
 
     found = []
     for number in range(count):

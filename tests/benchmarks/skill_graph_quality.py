@@ -33,7 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw.seeds import Seeds
+from agentfw import Seeds
 from agentfw.statistics import bootstrap, paired_difference
 from agentfw_memory import SkillDraft, SkillGraph, Trajectory
 from agentfw_memory.graph.graph_settings import GraphSettings

@@ -14,10 +14,7 @@ from deliberation_table import measure_deliberation
 from kitchen_table import PLAYERS, measure_kitchen, polls, sight_delays
 from patrol_table import measure_patrol
 
-from agentfw.engagement import Engagement
-from agentfw.episode import Episode, Task
-from agentfw.interfaces import parse_interface
-from agentfw.policy_agent import PolicyAgent
+from agentfw import Engagement, Episode, PolicyAgent, Task, parse_interface
 from agentfw_plugins.learners.table_training import play
 from agentfw_plugins.policies.qtable import QTablePolicy, QTableSettings
 from agentfw_plugins.worlds.deliberation.environment import Deliberation

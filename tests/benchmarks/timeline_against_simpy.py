@@ -30,11 +30,7 @@ from typing import Any
 
 import simpy
 
-from agentfw.agent import Agent, Decision, Moment
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment, World
-from agentfw.episode import Task
-from agentfw.timeline import Timeline
+from agentfw import Agent, Decision, Engagement, Environment, Moment, Task, Timeline, World
 
 ARRIVAL_RATE, SERVICE_RATE = 0.8, 1.0
 

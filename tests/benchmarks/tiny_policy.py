@@ -29,9 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from calendar_honesty import Played, row_of, show
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Task
-from agentfw.episode import Episode
-from agentfw.policy import Policy
+from agentfw import Engagement, Episode, EventDriven, Policy, PolicyAgent, Task
 from agentfw.statistics import paired_difference
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings

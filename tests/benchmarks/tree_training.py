@@ -63,7 +63,7 @@ def gradients(network: Any, lessons: list[Any]) -> tuple[Any, dict[str, float]]:
     """The gradient of one step as one long row, and the step's figures."""
     import torch
 
-    from agentfw.optimizer import Loss
+    from agentfw import Loss
     from agentfw_plugins.learners.descent import Descent
 
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-9)

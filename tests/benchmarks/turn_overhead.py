@@ -23,15 +23,24 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-from agentfw import hookimpl
-from agentfw.agent import Moment
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Episode, Intervention, Task, Turn
-from agentfw.host import Host
+from agentfw import (
+    Engagement,
+    Environment,
+    Episode,
+    Generation,
+    Host,
+    Intervention,
+    Moment,
+    Policy,
+    PolicyAgent,
+    Request,
+    Task,
+    Turn,
+    World,
+    action,
+    hookimpl,
+)
 from agentfw.parsing import parse_calls
-from agentfw.policy import Generation, Policy, Request
-from agentfw.policy_agent import PolicyAgent
 from agentfw.testing import fresh_host
 
 ANSWER = 'Good. {"name": "answer", "arguments": {"choice": 1}}'

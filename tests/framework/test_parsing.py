@@ -168,10 +168,10 @@ ADVERSARIAL: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_a_megabyte_of_anything_is_read_in_time(name: str) -> None:
     text = ADVERSARIAL[name]()
-    began = time.perf_counter()
+    began = time.process_time()
     parsed = parse_calls(text, NAMES)
-    seconds = time.perf_counter() - began
-    assert seconds < 2
+    # A second or less; hours where it is quadratic.
+    assert time.process_time() - began < 60
     assert len(parsed.calls) <= 64
     assert sum(map(len, parsed.failures)) < 100_000
     assert all(isinstance(call, Call) for call in parsed.calls)

@@ -73,13 +73,13 @@ def test_a_plain_function_that_is_slow_stops_neither_others_nor_its_timeout() ->
     @tool(timeout=0.05)
     def slow() -> str:
         """Waits."""
-        release.wait(5)
+        release.wait(120)
         return "late"
 
     async def both() -> list[tuple[bool, str]]:
         began = time.perf_counter()
         answers = await asyncio.gather(slow.answer({}), weather.answer({"city": "Oslo"}))
-        assert time.perf_counter() - began < 2
+        assert time.perf_counter() - began < 60
         release.set()
         return list(answers)
 

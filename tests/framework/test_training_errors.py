@@ -39,7 +39,7 @@ def fault(name: str, fault: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "error", "words"),
     [
-        ({"policy": "unpublishable"}, UsageError, 'the policy "unpublishable" can\'t take a new version of itself'),
+        ({"policy": "unpublishable"}, UsageError, 'the policy "unpublishable" can\'t load a new version'),
         ({"teacher": "scripted"}, UsageError, '"centred" learns from samples of the policy itself'),
         ({"learner": "bais"}, UnknownNameError, 'did you mean "bias"'),
         ({"optimizer": "bias"}, UnknownNameError, 'no optimizer is called "bias"'),
@@ -130,7 +130,7 @@ def test_a_policy_that_hangs_is_an_error_in_time(kind: str, words: str, laborato
 
     assert f'the policy "biased" {words}' in str(caught.value)
     assert "deadline" in caught.value.fix
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 120
 
 
 def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from agentfw.seeds import Seeds
 
 
 def curriculum(count: int, size: int, seed: int = 7) -> Curriculum:
-    return Curriculum([Task(index, seed=index) for index in range(count)], size, Seeds(seed))
+    return Curriculum([Task(index, seed=index) for index in range(count)], size, Seeds(seed), updates=20)
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 20))

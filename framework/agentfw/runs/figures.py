@@ -60,7 +60,7 @@ def sync(path: Path) -> None:
                 os.fsync(handle.fileno())
         except OSError as error:
             raise StorageError(
-                f"can't flush {file} to disk: {error.strerror or error}", fix="make room on the disk"
+                f"can't flush {file} to disk: {error.strerror or error}", fix="free disk space"
             ) from error
 
 

@@ -82,13 +82,13 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     _made_of(page, folder)
     # The tables come last, because they are the longest.
     if lines:
-        page.section("Updates", "updates.jsonl has all figures of each.")
+        page.section("Updates", "All metrics of each are in updates.jsonl.")
         page.table(*updates_table(lines))
     _episodes(page, records, leading(columns(records), folder.headline))
     return page
 
 
-# -- the figures that a reader came for --------------------------------------------------------------------------------
+# -- main results ------------------------------------------------------------------------------------------------------
 
 
 def _cards(folder: RunFolder, records: _Records) -> list[tuple[str, str, str]]:
@@ -261,7 +261,7 @@ def _episodes(page: Page, records: _Records, headline: str) -> None:
     )
 
 
-# -- words for figures -------------------------------------------------------------------------------------------------
+# -- formatting --------------------------------------------------------------------------------------------------------
 
 
 def _lower(folder: RunFolder) -> str:

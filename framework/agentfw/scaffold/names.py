@@ -61,7 +61,7 @@ def check_name(name: str, kind: str, host: Host) -> Names:
         )
     version = metadata.version_of(names.distribution)
     if version:
-        raise UsageError(f"{names.distribution} {version} is installed already", fix="take another name")
+        raise UsageError(f"{names.distribution} {version} is already installed", fix="take another name")
     if names.package in sys.stdlib_module_names or _importable(names.package):
         raise UsageError(
             f"Python already has a module called {names.package}", fix=f"choose another name: agentfw-{names.component}"

@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agentfw import Seeds
-from agentfw.episode import Episode, Turn
+from agentfw import Batch, Episode, Seeds, Turn
 from agentfw.errors import UsageError
-from agentfw.learner import Batch
 
 from .token_tree import TurnTokens
 
@@ -31,9 +29,9 @@ class Lesson:
     advantage: float
     sampler: tuple[float, ...]
     """The sampler's logprobs; empty where it gave none."""
-    episode: str
     task: int
     turn: int
+    episode: str = ""
     temperature: float = 1.0
     """Of the distribution that the loss is about: the sampler's, or 1 for a likelihood."""
 
@@ -72,7 +70,8 @@ def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
                     fix="use a policy that gives them, or unset optimizer.importance_cap",
                 )
             temperature = turn.temperature if sampled else 1.0
-            lessons.append(Lesson(found, advantage, sampler, episode.id, episode.task.index, turn.index, temperature))
+            about = episode.task.index, turn.index, episode.id, temperature
+            lessons.append(Lesson(found, advantage, sampler, *about))
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
         raise UsageError(

@@ -10,7 +10,7 @@ load; with `weights = "all"` it leaves a whole model folder instead.
 
 from __future__ import annotations
 
-from agentfw.episode import Episode, Turn
+from agentfw import Episode, Turn
 
 from .model_learner import ModelLearner
 from .settings import LoraSettings

@@ -13,10 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentfw import Seeds
-from agentfw.episode import Episode, Turn
+from agentfw import Batch, Episode, Learner, Seeds, Turn, Update
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.learner import Batch, Learner, Update
 
 from . import checkpoint
 from .lessons import read, split

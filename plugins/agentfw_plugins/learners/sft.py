@@ -11,8 +11,7 @@ With `weights = "all"` and a folder that has only a tokenizer and a config.json,
 
 from __future__ import annotations
 
-from agentfw.environment import Action
-from agentfw.episode import Episode, Turn
+from agentfw import Action, Episode, Turn
 
 from ..models import Chat, locate
 from ..models.conversation import tagged

@@ -11,12 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment
-from agentfw.episode import Episode, Task
-from agentfw.interfaces import Interface
-from agentfw.policy import Policy
-from agentfw.policy_agent import PolicyAgent
+from agentfw import Engagement, Environment, Episode, Interface, Policy, PolicyAgent, Task
 
 from ..policies.qtable import QTablePolicy
 from ..policies.value_table import Choice, Table, learn

@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.learner import Batch, Learner, Update
+from agentfw import Batch, Learner, Settings, Update
 
 from ..policies.value_table import Table, learn
 

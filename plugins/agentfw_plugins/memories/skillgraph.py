@@ -21,9 +21,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Episode
-from agentfw.memory import Memory, Query, Recollection
+from agentfw import Episode, Memory, Query, Recollection, Settings
 from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError
 
 from .graph_errors import translated_errors

@@ -17,11 +17,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Task
+from agentfw import FunctionTool, Memory, Query, Recollection, Settings, Task, Tool
 from agentfw.errors import InterventionRefused
-from agentfw.memory import Memory, Query, Recollection
-from agentfw.tool import FunctionTool, Tool
 from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
 
 __all__ = ["StrategyHubMemory", "StrategyHubSettings"]

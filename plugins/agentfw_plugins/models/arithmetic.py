@@ -1,4 +1,4 @@
-"""Makes a processor compute a token the same way whatever else is computed beside it, with and without gradients.
+"""Makes a processor compute a token the same way regardless of the batch, with and without gradients.
 
 Some libraries choose between kernels that round differently. Two of these choices would break guarantees of agentfw:
 

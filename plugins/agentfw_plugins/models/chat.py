@@ -18,10 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw.environment import Action
-from agentfw.episode import Call, Message
+from agentfw import Action, Call, Generation, Message
 from agentfw.errors import MissingExtraError, SettingsError
-from agentfw.policy import Generation
 
 from .conversation import conversation, function
 from .pieces import pieces

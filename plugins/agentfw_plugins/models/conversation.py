@@ -17,8 +17,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentfw.environment import Action
-from agentfw.episode import Call, Message
+from agentfw import Action, Call, Message
 from agentfw.parsing import parse_calls
 
 __all__ = ["conversation", "function", "tagged"]

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from agentfw.episode import Message
+from agentfw import Message
 
 __all__ = ["ShortMemory", "remembered", "short_memory_of"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentfw.episode import Message
+from agentfw import Message
 from agentfw.errors import SettingsError
 
 from .pieces import pieces

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agentfw.episode import Episode, Turn
-from agentfw.optimizer import Advantage, Scored
+from agentfw import Advantage, Episode, Scored, Turn
 
 from .arithmetic import centred, normalised
 from .attribution import by_turn, spoken

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.optimizer import Advantage, Loss, Optimizer, Scored
+from agentfw import Advantage, Loss, Optimizer, Scored, Settings
 
 from .attribution import check, spoken
 

@@ -18,8 +18,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from agentfw import Settings
-from agentfw.optimizer import Advantage, Loss, Optimizer, Scored
+from agentfw import Advantage, Loss, Optimizer, Scored, Settings
 
 from .arithmetic import alike, mean
 from .attribution import check

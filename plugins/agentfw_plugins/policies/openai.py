@@ -21,9 +21,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from agentfw import Settings
+from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
-from agentfw.policy import Generation, Policy, Request
 
 from .endpoint import Endpoint, Malformed, Refused, key_in
 from .openai_wire import chat_body, read_answer

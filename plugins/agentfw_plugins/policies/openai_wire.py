@@ -18,9 +18,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentfw.episode import Call, Usage
+from agentfw import Call, Generation, Request, Usage
 from agentfw.parsing import parse_calls
-from agentfw.policy import Generation, Request
 
 from ..models.conversation import conversation, function, tagged
 from .endpoint import Malformed

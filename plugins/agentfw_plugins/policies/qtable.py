@@ -14,10 +14,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Call, Observation
-from agentfw.policy import Generation, Policy, Request
-from agentfw.seeds import Seeds
+from agentfw import Call, Generation, Observation, Policy, Request, Seeds, Settings
 
 from .value_table import Table
 

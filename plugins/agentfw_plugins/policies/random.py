@@ -13,11 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.environment import Action
-from agentfw.episode import Intervention
-from agentfw.policy import Generation, Policy, Request
-from agentfw.seeds import Seeds
+from agentfw import Action, Generation, Intervention, Policy, Request, Seeds, Settings
 
 __all__ = ["RandomPolicy", "RandomSettings"]
 

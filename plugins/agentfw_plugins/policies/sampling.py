@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentfw.policy import Request
-from agentfw.seeds import Seeds
+from agentfw import Request, Seeds
 
 if TYPE_CHECKING:
     from torch import Tensor

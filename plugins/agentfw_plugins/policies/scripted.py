@@ -20,11 +20,8 @@ from collections.abc import Callable, Iterable
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.episode import Intervention
+from agentfw import Generation, Intervention, Moment, Policy, Request, Settings
 from agentfw.errors import SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 __all__ = ["ScriptedPolicy", "ScriptedSettings"]
 

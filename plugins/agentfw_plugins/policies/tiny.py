@@ -19,10 +19,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Usage
+from agentfw import Generation, Policy, Request, Settings, Usage
 from agentfw.errors import AgentfwError, SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 from ..models.locate import locate
 from ..models.numpy_llama import NumpyLlama, Row, log_softmax

@@ -20,10 +20,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Usage
+from agentfw import Generation, Policy, Request, Settings, Usage
 from agentfw.errors import AgentfwError, SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 from ..models import Chat, Device, Precision, choose_device, fix_order_of_adding, locate
 from .sampling import request_seed

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw.episode import Episode, Intervention, Turn
+from agentfw import Episode, Intervention, Time, Turn
 from agentfw.errors import SettingsError
-from agentfw.runs.journal import write_whole
-from agentfw.timeline import Time
+from agentfw.runs import write_whole
 
 __all__ = ["Choice", "Table", "learn"]
 

@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from agentfw.episode import Usage
+from agentfw import Generation, Policy, Request, Usage
 from agentfw.errors import AgentfwError, SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 from ..models import Chat, check_adapter, locate
 from .sampling import request_seed

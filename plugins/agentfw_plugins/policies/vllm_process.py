@@ -1,7 +1,7 @@
 """A vLLM engine in this process, for a Python with both agentfw and vLLM.
 
-As in every backend, nobody waits forever for an engine that doesn't answer. vLLM runs the model in a process of its own
-here too, and ends it with this one.
+As in every backend, all calls to the engine have a timeout. vLLM runs the model in a process of its own here too, and
+ends it with this one.
 
     agentfw train calendar --policy vllm --set policy.mode=process --set policy.model=path/to/model
 """

@@ -42,9 +42,7 @@ Answer = TypeVar("Answer")
 _NAME = "base"
 _NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """Sampling defaults that a server might otherwise take from the model's generation_config.json."""
-_EVEN = {"prompt": [0], "max_tokens": 16, "temperature": 1e4, "top_p": 1.0, "seed": 0, "ignore_eos": True}
-"""A request after which all tokens should be about equally likely."""
-_SPREAD = 1.0  # nats between the logprobs of its answer; the model's own differ by far more
+_PROCESSED = 0.75  # at temperature 2 logprobs are half as far apart as at 1, if they are those of the temperature
 _LOOK = 0.5  # seconds between checks whether a server is up
 _TAIL = 20_000  # characters of the log that are searched for an error
 _ENDING = 15.0  # seconds for a server to end
@@ -168,9 +166,8 @@ class VLLMServer:
         """Whether this server returns logprobs of the sampled distribution instead of the model's own."""
         async with self._endpoint.lock():
             if self._processed is None:
-                body = {**_NEUTRAL, **_EVEN, "logprobs": 0, "return_token_ids": True}
-                even = (await self._completed(body, "", lambda choice: _sampled(choice, frozenset(), ""))).logprobs
-                self._processed = max(even) - min(even) < _SPREAD
+                gaps = [await self._gap(temperature) for temperature in (1.0, 2.0)]
+                self._processed = gaps[1] < _PROCESSED * gaps[0]
                 if not self._processed:
                     logger.warning(
                         "%s returns logprobs without temperature and top_p, so they are ignored; "
@@ -178,6 +175,20 @@ class VLLMServer:
                         self.settings.base_url,
                     )
         return self._processed
+
+    async def _gap(self, temperature: float) -> float:
+        """Difference between the logprobs of the likeliest token and a less likely one at this temperature."""
+        body = {**_NEUTRAL, "prompt": [0], "max_tokens": 1, "temperature": temperature, "top_p": 1.0, "logprobs": 5}
+
+        def read(reply: object) -> float:
+            try:
+                found = _choice(reply)["logprobs"]["top_logprobs"][0]
+                likeliest = sorted(map(float, found.values()), reverse=True)[:4]
+                return likeliest[0] - likeliest[-1]
+            except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+                raise Malformed("the answer doesn't list the likeliest tokens with their logprobs") from None
+
+        return await self._completed(body, "", read)
 
     async def _told(self, path: str, body: Mapping[str, Any]) -> None:
         try:

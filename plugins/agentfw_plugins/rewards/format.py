@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentfw.episode import Episode
-from agentfw.scores import RewardModel, Score
+from agentfw import Episode, RewardModel, Score
 
 __all__ = ["Format"]
 

@@ -18,9 +18,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Call, Episode
-from agentfw.scores import RewardModel, Score
+from agentfw import Call, Episode, RewardModel, Score, Settings
 from agentfw_rewardmodels import PreferenceModel, PreferenceScore, UnknownUserError
 
 from .library_errors import translated_errors

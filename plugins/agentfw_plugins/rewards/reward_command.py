@@ -93,7 +93,7 @@ def fit(
     out: Out,
 ) -> None:
     """Fit a model that separates what each user likes from what everybody likes."""
-    from agentfw.settings import parse_assignments
+    from agentfw import parse_assignments
     from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 
     from .library_errors import translated_errors
@@ -160,7 +160,7 @@ def explain(user: str | None, text: str | None, plot: Path | None, profile: str 
         raise UsageError(f"can't draw into {plot}", fix="choose a file name that ends in .svg")
     if profile is not None and text is None:
         raise UsageError("--profile is only used to score a text", fix="pass a TEXT, or leave out --profile")
-    from agentfw.runs.journal import write_whole
+    from agentfw.runs import write_whole
 
     from .library_errors import translated_errors
 

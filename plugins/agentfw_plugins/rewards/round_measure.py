@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentfw.episode import Episode
-from agentfw.scores import RewardModel, Score, Track
+from agentfw import Episode, RewardModel, Score, Track
 
 __all__ = ["Measured"]
 

@@ -22,15 +22,23 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.environment import Brief
-from agentfw.episode import Episode, Message, Observation
+from agentfw import (
+    Brief,
+    Choice,
+    Episode,
+    Host,
+    Message,
+    Moment,
+    Observation,
+    Policy,
+    Request,
+    RewardModel,
+    Score,
+    Settings,
+    Track,
+)
 from agentfw.errors import PluginError, RequestRefusedError, SettingsError
-from agentfw.host import Host
-from agentfw.policy import Policy, Request
-from agentfw.runs.spec import Choice, SamplingSettings
-from agentfw.scores import RewardModel, Score, Track
+from agentfw.runs import SamplingSettings
 from agentfw_rewardmodels.rubric import LONGEST, JudgeRefused, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
 

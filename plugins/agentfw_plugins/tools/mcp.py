@@ -16,9 +16,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentfw.environment import Action
+from agentfw import Action, Tool, Toolbox
 from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError
-from agentfw.tool import Tool, Toolbox
 
 from .mcp_link import Link, Lost
 from .mcp_settings import MCPSettings

@@ -22,10 +22,9 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Settings, Tracker
 from agentfw.errors import MissingExtraError
-from agentfw.runs.journal import write_whole
-from agentfw.tracker import Tracker
+from agentfw.runs import write_whole
 
 __all__ = ["MLflowSettings", "MLflowTracker"]
 

@@ -18,9 +18,8 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Settings, Tracker
 from agentfw.errors import MissingExtraError
-from agentfw.tracker import Tracker
 
 __all__ = ["TensorBoardSettings", "TensorBoardTracker"]
 

@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import Settings
+from agentfw import Settings, Tracker
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.tracker import Tracker
 
 __all__ = ["WandbSettings", "WandbTracker"]
 

@@ -116,7 +116,7 @@ def test_update_takes_in_newcomers_in_place_or_elsewhere(model: Path, tmp_path: 
         (("score", "user-0"), "a user and a text"),
         (("score", "nobody", MUSEUM), "unknown user"),
         (("score", "user-0", " "), "is empty or not a string"),
-        (("score", "--file", "-"), "line 1 is no action"),
+        (("score", "--file", "-"), "line 1 is not an action"),
         (("score", "user-0", MUSEUM, "--model", "nowhere"), "no preference model"),
         (("explain", "user-0", MUSEUM, "--plot", "x.svg"), "no picture"),
         (("explain", "--plot", "x.png"), "can't draw into x.png"),

@@ -143,7 +143,7 @@ def test_attempts_that_differ_in_the_ids_of_their_calls_are_one(host: Host) -> N
         ({"policy": "scriptd"}, UnknownNameError, 'did you mean "scripted"'),
         ({"policy": {"name": "scripted", "settings": {"tokns": 1}}}, SettingsError, "reward.rubric.policy.tokns"),
         ({"rules_file": "nowhere.txt"}, SettingsError, "nowhere.txt can't be read"),
-        ({"rules_file": "empty.txt"}, SettingsError, "has no rules"),
+        ({"rules_file": "empty.txt"}, SettingsError, "contains no rules"),
         ({"track": "hers"}, SettingsError, "track"),
     ],
 )

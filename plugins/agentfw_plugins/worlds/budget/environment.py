@@ -24,10 +24,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw.agent import Moment
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Intervention, Task, Turn
-from agentfw.timeline import Time
+from agentfw import Environment, Intervention, Moment, Task, Time, Turn, World, action
 
 from .budget_settings import BudgetSettings
 from .demonstration import draw_manner, write

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.errors import MissingExtraError, UsageError
-from agentfw.runs.journal import write_whole
+from agentfw.runs import write_whole
 
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
 from .event_attributes import Event, event_line

@@ -35,13 +35,21 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.environment import Brief, Environment, World, action
-from agentfw.episode import Intervention, Task, Turn
+from agentfw import (
+    Brief,
+    Environment,
+    Intervention,
+    Moment,
+    Scheduled,
+    Seeds,
+    Settings,
+    Task,
+    Time,
+    Turn,
+    World,
+    action,
+)
 from agentfw.errors import InterventionRefused
-from agentfw.seeds import Seeds
-from agentfw.timeline import Scheduled, Time
 
 from .baselines import references
 from .dataset import SPLITS, Calendar, Dataset, schemas_of

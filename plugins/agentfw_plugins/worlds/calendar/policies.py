@@ -21,11 +21,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.episode import Intervention, Observation
+from agentfw import Generation, Intervention, Moment, Observation, Policy, Request, Settings
 from agentfw.errors import UnknownNameError
-from agentfw.policy import Generation, Policy, Request
 
 from .attribute_words import in_words
 from .choice_model import FEATURES, ChoiceLearner, Floats, Prior, matrix

@@ -16,9 +16,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Episode
-from agentfw.scores import RewardModel, Score
+from agentfw import Episode, RewardModel, Score, Settings
 
 from ...rewards.round_measure import Measured
 

@@ -25,10 +25,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.episode import Message, Observation
-from agentfw.policy import Generation, Policy, Request
+from agentfw import Generation, Message, Moment, Observation, Policy, Request, Settings
 
 from .scratchpad import (
     NAMES,

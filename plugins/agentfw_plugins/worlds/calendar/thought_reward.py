@@ -25,8 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentfw.episode import Episode, Turn
-from agentfw.scores import RewardModel, Score
+from agentfw import Episode, RewardModel, Score, Turn
 
 from .scratchpad import NAMES, read_weights, terms, value, write_named, write_valued
 

@@ -21,12 +21,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from agentfw import Settings
-from agentfw.agent import Moment
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Intervention, Task
+from agentfw import Environment, Intervention, Moment, Settings, Task, Time, World, action
 from agentfw.errors import InterventionRefused
-from agentfw.timeline import Time
 
 __all__ = ["Deliberation", "DeliberationSettings"]
 

@@ -17,9 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.environment import Action, Brief, Environment, World
-from agentfw.episode import Intervention, Task
+from agentfw import Action, Brief, Environment, Intervention, Settings, Task, World
 from agentfw.errors import InterventionRefused, SettingsError
 
 __all__ = ["GymnasiumEnvironment", "GymnasiumSettings", "Option"]

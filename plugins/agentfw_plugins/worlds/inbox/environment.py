@@ -18,11 +18,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw.agent import Moment
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Intervention, Observation, Task
+from agentfw import Environment, Intervention, Moment, Observation, Task, Time, Work, World, action
 from agentfw.errors import InterventionRefused
-from agentfw.timeline import Time, Work
 
 from . import scoring
 from .inbox_settings import InboxSettings

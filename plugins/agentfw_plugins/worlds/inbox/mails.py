@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentfw.seeds import Seeds
-from agentfw.timeline import Time, Work
+from agentfw import Seeds, Time, Work
 
 from .inbox_settings import InboxSettings
 from .library import Scenario, read_library

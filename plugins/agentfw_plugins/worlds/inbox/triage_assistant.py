@@ -13,9 +13,7 @@ settled isn't taken up again.
 
 from __future__ import annotations
 
-from agentfw.agent import Moment
-from agentfw.episode import Intervention, Observation
-from agentfw.timeline import Time
+from agentfw import Intervention, Moment, Observation, Time
 
 __all__ = ["Triage"]
 

@@ -20,12 +20,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw.agent import Moment
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Intervention, Observation, Task, Turn
+from agentfw import Environment, Intervention, Moment, Observation, Policy, Scheduled, Task, Time, Turn, World, action
 from agentfw.errors import InterventionRefused
-from agentfw.policy import Policy
-from agentfw.timeline import Scheduled, Time
 
 from .dishes import Dish, draw_case, draw_dishes
 from .kitchen_settings import KitchenSettings

@@ -13,9 +13,7 @@ import re
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Intervention
-from agentfw.policy import Generation, Policy, Request
+from agentfw import Generation, Intervention, Policy, Request, Settings
 
 from .simple_rule import decide
 

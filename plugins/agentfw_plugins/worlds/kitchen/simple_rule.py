@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from agentfw.agent import Moment
-from agentfw.episode import Intervention
-from agentfw.timeline import Time
+from agentfw import Intervention, Moment, Time
 
 __all__ = ["decide"]
 

@@ -17,12 +17,24 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from agentfw.agent import Agent, Decision, Moment
-from agentfw.engagement import Engagement
-from agentfw.environment import Brief, Environment, World
-from agentfw.episode import Episode, Message, Task, Turn
-from agentfw.host import Host
-from agentfw.policy import Generation, Policy, Request, Sampling
+from agentfw import (
+    Agent,
+    Brief,
+    Decision,
+    Engagement,
+    Environment,
+    Episode,
+    Generation,
+    Host,
+    Message,
+    Moment,
+    Policy,
+    Request,
+    Sampling,
+    Task,
+    Turn,
+    World,
+)
 
 from .tutoring_problems import Problem
 

@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from agentfw.environment import World
-from agentfw.episode import Turn
-from agentfw.policy import Policy
-from agentfw.timeline import Scheduled, Work
+from agentfw import Policy, Scheduled, Turn, Work, World
 
 from .tutor_seat import Stretch, restarts
 from .tutoring_problems import Problem

@@ -20,11 +20,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw.agent import Moment
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Intervention, Observation, Task, Turn
+from agentfw import Environment, Intervention, Moment, Observation, Task, Time, Turn, Work, World, action
 from agentfw.errors import InterventionRefused
-from agentfw.timeline import Time, Work
 
 from .patrol_settings import PatrolSettings, Place, distance, walked
 

@@ -18,10 +18,8 @@ from typing import Literal, TypeVar
 
 from pydantic import Field
 
-from agentfw import Settings
-from agentfw.episode import Intervention
+from agentfw import Generation, Intervention, Policy, Request, Settings
 from agentfw.errors import SettingsError
-from agentfw.policy import Generation, Policy, Request
 
 from .environment import Situation, situation
 

@@ -17,9 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw import Settings
-from agentfw.episode import Episode
-from agentfw.memory import Memory, Query, Recollection
+from agentfw import Episode, Memory, Query, Recollection, Settings
 from pydantic import Field
 
 __all__ = ["Postcards", "PostcardsSettings"]

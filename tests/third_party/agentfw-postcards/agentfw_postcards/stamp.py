@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from agentfw import Settings
+from agentfw import FunctionTool, Settings, Tool, Toolbox
 from agentfw.errors import InterventionRefused
-from agentfw.tool import FunctionTool, Tool, Toolbox
 from pydantic import Field
 
 __all__ = ["Stamp", "StampSettings"]

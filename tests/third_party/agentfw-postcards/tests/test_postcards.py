@@ -3,8 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from agentfw.episode import Task
-from agentfw.memory import Query
+from agentfw import Query, Task
 from agentfw.testing import sample_episode
 
 from agentfw_postcards.postcards import Postcards, PostcardsSettings

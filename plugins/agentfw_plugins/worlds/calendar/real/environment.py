@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Intervention, Task, Turn
+from agentfw import Environment, Intervention, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
 
 from ..environment import CalendarConflicts, Letter, with_letters

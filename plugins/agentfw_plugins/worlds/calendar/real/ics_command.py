@@ -25,7 +25,7 @@ from agentfw.out import Out
 from ....command_options import json_option
 
 if TYPE_CHECKING:
-    from agentfw.runs.assembly import Assembly
+    from agentfw.runs import Assembly
 
     from .answers import Person
     from .session import Session
@@ -114,12 +114,8 @@ def ics(
 
 def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
     """Assemble the policy as a run of the shipped spec does."""
-    from agentfw.host import Host, HostOptions
-    from agentfw.host.project import find_project
-    from agentfw.runs.assembly import assemble
-    from agentfw.runs.resolution import resolve
-    from agentfw.runs.spec import apply_assignments, parse_spec, read_spec
-    from agentfw.settings import parse_assignments
+    from agentfw import Host, HostOptions, find_project, parse_assignments
+    from agentfw.runs import apply_assignments, assemble, parse_spec, read_spec, resolve
 
     host = Host.load(HostOptions.from_environment(project=find_project()))
     values = read_spec(Path(host.find_spec("calendar").path))

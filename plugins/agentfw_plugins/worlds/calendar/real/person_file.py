@@ -22,9 +22,9 @@ from typing import Any
 
 import click
 
-from agentfw.episode import Task
+from agentfw import Task
 from agentfw.errors import StorageError, UsageError
-from agentfw.runs.journal import Journal, read_journal
+from agentfw.runs import Journal, read_journal
 from agentfw_memory import HubRefusal, StrategyHub
 
 from ....memories.strategyhub import StrategyHubMemory, StrategyHubSettings

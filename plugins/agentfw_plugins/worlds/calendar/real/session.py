@@ -18,12 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agentfw.engagement import Engagement
-from agentfw.episode import Episode, Task
+from agentfw import Engagement, Episode, Policy, PolicyAgent, Sampling, Task
 from agentfw.errors import MissingExtraError, UsageError
-from agentfw.policy import Policy, Sampling
-from agentfw.policy_agent import PolicyAgent
-from agentfw.runs.journal import write_whole
+from agentfw.runs import write_whole
 
 from .answers import Person
 from .conflicts import Agenda
