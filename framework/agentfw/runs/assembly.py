@@ -42,7 +42,7 @@ class Assembly:
     spec: RunSpec
     host: Host
     environment: RunEnvironment
-    policy: Policy
+    policy: GuardedPolicy
     memories: list[GuardedMemory]
     toolboxes: list[GuardedToolbox]
     tools: list[Tool]
@@ -81,6 +81,16 @@ class Assembly:
         """The tasks that the run's results come from."""
         count, _, split = self.spec.measured
         return self.environment.tasks(count, split)
+
+    def owners(self) -> dict[str, Guard]:
+        """The modules of the components that share the event loop. A learner may take as long as it needs."""
+        guarded: list[tuple[object, Guard]] = [(self.environment.environment, self.environment.guard)]
+        guarded += [(self.policy.policy, self.policy.guard)]
+        guarded += [(memory.memory, memory.guard) for memory in self.memories]
+        guarded += [(toolbox.toolbox, toolbox.guard) for toolbox in self.toolboxes]
+        guarded += [(reward.model, reward.guard) for reward in self.rewards.values()]
+        guarded += [(tracker, guard) for guard, tracker in self.trackers]
+        return {type(component).__module__: guard for component, guard in guarded}
 
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
@@ -121,10 +131,10 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     def guard(kind: str, choice: Choice) -> Guard:
         return Guard(host, kind, choice.name, spec.deadline)
 
-    policy = make(host, "policy", spec.policy, Policy, "policy")
+    made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
-        check_trainable(policy, spec.policy.name)
-    policy = GuardedPolicy(policy, guard("policy", spec.policy))
+        check_trainable(made, spec.policy.name)
+    policy = GuardedPolicy(made, guard("policy", spec.policy))
     return Assembly(
         spec=spec,
         host=host,

@@ -18,6 +18,7 @@ from typing import Any
 from ..host import Host
 from ..version import __version__
 from .assembly import Assembly, assemble
+from .blocking import GiveUp, watched
 from .folder import RunFolder
 from .hook_calls import HookCalls
 from .journal import write_whole
@@ -66,17 +67,24 @@ class Run:
         """
         return cls(folder, resolve_again(folder.about, host, f"{folder.path}/run.json", secrets or {}), host)
 
-    async def execute(self, observer: Observer | None = None) -> Summary:
-        """Do what is missing, and summarize. A run that is done is not started again."""
+    async def execute(self, observer: Observer | None = None, give_up: GiveUp | None = None) -> Summary:
+        """Do what is missing, and summarize. A run that is done is not started again.
+
+        `give_up` is called from another thread when a plugin has blocked the event loop until the deadline. Without it,
+        the run only tells whose code that is.
+        """
         self.folder.lock()
         try:
             done = self.folder.summary()
-            return Summary.from_record(done) if done else await self._execute(observer or Observer())
+            if done:
+                return Summary.from_record(done)
+            assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
+            with watched(assembly.owners(), self.spec.deadline, give_up):
+                return await self._execute(assembly, observer or Observer())
         finally:
             self.folder.unlock()
 
-    async def _execute(self, observer: Observer) -> Summary:
-        assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
+    async def _execute(self, assembly: Assembly, observer: Observer) -> Summary:
         tracking = Tracking(self.info, assembly.trackers, self.host.notes)
         observer = told_together(HookCalls(self.info, self.host), tracking, observer)
         began = time.monotonic()
@@ -87,6 +95,9 @@ class Run:
             await loop.run()
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
+            if self.folder.headline not in summary.figures:
+                who = assembly.environment.guard.title
+                self.host.notes.append(f'{who} leads with "{self.folder.headline}", which no episode has')
             write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
             observer.finished(summary)
             return summary

@@ -23,7 +23,7 @@ class RunEnvironment:
         self.name = spec.environment.name
         self.guard = guard = Guard(host, "environment", self.name, spec.deadline)
         self._seed = spec.seed
-        self._environment = environment = make(host, "environment", spec.environment, Environment, "environment")
+        self.environment = environment = make(host, "environment", spec.environment, Environment, "environment")
         self._tasks: dict[tuple[int, str], list[Task]] = {}
         # Read once, and here: a plugin may have properties that raise.
         with guard.calling("its attributes"):
@@ -36,7 +36,7 @@ class RunEnvironment:
         """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
         if (count, split) not in self._tasks:
             with self.guard.calling("tasks()"):
-                found = listed(self._environment.tasks(count, self._seed, split), Task, self.guard)
+                found = listed(self.environment.tasks(count, self._seed, split), Task, self.guard)
             if not found:
                 raise UsageError(
                     f'environment "{self.name}" has no task in the split "{split}"',
@@ -50,7 +50,7 @@ class RunEnvironment:
     def scene(self, tasks: list[Task]) -> str:
         """A short description of these tasks."""
         with self.guard.calling("scene()"):
-            scene = self._environment.scene(tasks)
+            scene = self.environment.scene(tasks)
             self.guard.require(isinstance(scene, str), f"has a scene of type {type(scene).__name__}")
         return scene
 
@@ -59,7 +59,7 @@ class RunEnvironment:
         found: dict[str, list[dict[str, float]]] = {}
         for task in tasks:
             with self.guard.calling("references()", task.id):
-                for player, figures in self._environment.references(task).items():
+                for player, figures in self.environment.references(task).items():
                     row = {str(figure): float(value) for figure, value in figures.items()}
                     if self.headline not in row or not all(map(math.isfinite, row.values())):
                         raise ValueError(f'"{player}" has {row}: not finite, or without "{self.headline}"')
