@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,8 @@ def start(tmp_path: Path, install: Callable[..., None]) -> Iterator[Start]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # In the background of a script SIGINT is ignored, and a child would inherit that.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         running.append(process)
         while not (tmp_path / "busy").exists():

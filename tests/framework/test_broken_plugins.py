@@ -369,7 +369,7 @@ def test_a_missing_extra_is_named(make_plugin: MakePlugin, code: str, needs: tup
 
 def test_an_error_that_a_factory_raises_on_purpose_is_left_alone(make_plugin: MakePlugin) -> None:
     plugin, files = component(
-        "from agentfw import StorageError\ndef Saw(): raise StorageError('disk', fix='more disk')"
+        "from agentfw.errors import StorageError\ndef Saw(): raise StorageError('disk', fix='more disk')"
     )
     make_plugin(BROKEN, plugin, files=files)
 

@@ -144,4 +144,6 @@ def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int
             fix="fix the policy: it must give one logprob for each token",
         )
     if not all(map(math.isfinite, logprobs)):
-        raise UsageError(f"a logprob of {where} is no finite number", fix="check the policy: its weights may be broken")
+        raise UsageError(
+            f"a logprob of {where} is not a finite number", fix="check the policy: its weights may be broken"
+        )

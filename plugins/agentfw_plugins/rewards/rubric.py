@@ -168,5 +168,5 @@ def _rules_in(path: str) -> list[str]:
         raise SettingsError(f"{where} can't be read: {error}", fix="pass a text file") from None
     rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
     if not rules:
-        raise SettingsError(f"{where} has no rules", fix="write a rule into it, or leave out the file")
+        raise SettingsError(f"{where} contains no rules", fix="write a rule into it, or leave out the file")
     return rules

@@ -354,7 +354,7 @@ def test_what_can_not_be_learned_from_is_refused_by_name(
     assert "3 tokens and 2 logprobs" in refused(learner, make_batch([(PROMPT, GOOD, 1.0)], logprobs=[-1.0, -2.0]))
     assert "not a finite number" in refused(learner, make_batch([(PROMPT, GOOD, 1.0)], logprobs=[-1.0, math.nan, 0.0]))
     capped = Loss(importance_cap=2.0)
-    assert "no sampler logprobs" in refused(learner, make_batch(*PAIR, loss=capped, logprobs=[]))
+    assert "no logprobs of the sampler" in refused(learner, make_batch(*PAIR, loss=capped, logprobs=[]))
     assert "dpo" in refused(learner, make_batch(*PAIR, loss=Loss("dpo")))
     twice = make_batch(*PAIR)
     doubled = Batch(twice.episodes, [*twice.advantages, twice.advantages[0]], Loss(), twice.folder)

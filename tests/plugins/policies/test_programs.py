@@ -16,12 +16,12 @@ from agentfw import (
     Moment,
     Policy,
     PolicyAgent,
-    SettingsError,
     StepLoop,
     Task,
     World,
 )
 from agentfw.environment import action
+from agentfw.errors import SettingsError
 from agentfw_plugins.policies.random import RandomPolicy, RandomSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
