@@ -140,9 +140,6 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # Looking for plugins of its own, pydantic reads the metadata of everything that is installed, and raises where one
-    # file is broken.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(_guarded(arguments, debug="--debug" in arguments))
 
 

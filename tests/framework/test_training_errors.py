@@ -79,8 +79,16 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
     [
         ({"policy": fault("biased", "tokenless")}, UsageError, 'the policy "biased" returns no token ids'),
         ({"policy": fault("biased", "stale")}, PluginError, "with base after bias@1 was published"),
-        ({"policy": fault("biased", "context")}, PluginError, "failed in generate(), episode 00000-0: ValueError: the prompt has"),
-        ({"learner": fault("bias", "memory")}, AgentfwError, 'learner "bias" of agentfw-laboratory 1.0.0 ran out of memory in update() number 1'),
+        (
+            {"policy": fault("biased", "context")},
+            PluginError,
+            "failed in generate(), episode 00000-0: ValueError: the prompt has",
+        ),
+        (
+            {"learner": fault("bias", "memory")},
+            AgentfwError,
+            'learner "bias" of agentfw-laboratory 1.0.0 ran out of memory in update() number 1',
+        ),
         ({"learner": fault("bias", "version")}, PluginError, "returned no new version: bias at"),
         ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
         ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
