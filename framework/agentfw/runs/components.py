@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words
@@ -53,23 +53,9 @@ class Guard:
         if not holds:
             raise self.error(text, fix)
 
-    @contextmanager
-    def calling(self, call: str, episode: str = "") -> Iterator[None]:
+    def calling(self, call: str, episode: str = "") -> _Calling:
         """Turn an unexpected exception of the component into a PluginError that names it."""
-        where = ", ".join(filter(None, (call, f"episode {episode}" if episode else "")))
-        try:
-            yield
-        except TimelineError as error:
-            raise self.error(f"failed in {where}: {error.message}", error.fix) from error
-        except AgentfwError:
-            raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():  # it is the run that is cancelled
-                raise
-            raise self.error(f"failed in {where}: it was cancelled from inside") from error
-        except (Exception, SystemExit) as error:
-            raise self.error(f"failed in {where}: {in_words(error)}") from error
+        return _Calling(self, call, episode)
 
     async def answer(
         self, call: str, ask: Callable[[], Awaitable[Answer]], episode: str = "", late: type[AgentfwError] = PluginError
@@ -85,3 +71,30 @@ class Guard:
                 f"{self.title} has not answered {call} within {self.deadline:g} s",
                 fix="check the server it depends on, or give it more time: --set deadline=SECONDS",
             ) from error
+
+
+class _Calling:
+    """A class and no generator: a run enters it several times for each turn of an agent."""
+
+    __slots__ = ("_call", "_episode", "_guard")
+
+    def __init__(self, guard: Guard, call: str, episode: str) -> None:
+        self._guard, self._call, self._episode = guard, call, episode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None or (isinstance(error, AgentfwError) and not isinstance(error, TimelineError)):
+            return
+        where = ", ".join(filter(None, (self._call, f"episode {self._episode}" if self._episode else "")))
+        if isinstance(error, TimelineError):
+            raise self._guard.error(f"failed in {where}: {error.message}", error.fix) from error
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():  # else it is the run that is cancelled
+                raise self._guard.error(f"failed in {where}: it was cancelled from inside") from error
+        elif isinstance(error, (Exception, SystemExit)):
+            raise self._guard.error(f"failed in {where}: {in_words(error)}") from error
