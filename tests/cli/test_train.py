@@ -132,7 +132,8 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
     failed = agentfw(*SMALL, "--set", "learner.fault=memory")
 
     assert failed.code == 1
-    assert 'the learner "bias", making update 1, ran out of memory: 3 GB wanted, 1 GB there' in failed.err
+    out_of_memory = 'learner "bias" of agentfw-laboratory 1.0.0 ran out of memory in update() number 1'
+    assert f"{out_of_memory}: 3 GB wanted, 1 GB there" in failed.err
     assert "then resume: agentfw runs resume 20" in failed.err
     (row,) = agentfw("runs", "list", "--json").json
     assert (row["state"], row["done"], row["total"]) == ("interrupted", 0, 2)
@@ -154,7 +155,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
         (
             (*WORDS, "--set", "policy.fault=stuck", "--set", "deadline=0.2"),
             1,
-            "has not answered a request within 0.2 s",
+            "has not answered generate() within 0.2 s",
         ),
     ],
 )

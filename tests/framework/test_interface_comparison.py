@@ -158,6 +158,6 @@ def test_a_memory_is_refused_because_it_would_learn_on_the_way(stranger: Host) -
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_figure_that_is_none_is_blamed_on_the_environment(stranger: Host, processes: int) -> None:
-    with pytest.raises(Exception, match='environment "broken" gave inf as "utility"') as caught:
+    with pytest.raises(Exception, match=r'"broken" of agentfw-kettle 1\.0\.0 gave inf as "utility"') as caught:
         compare_interfaces(spec(environment="broken"), stranger, interfaces=INTERFACES[:2], processes=processes)
     assert getattr(caught.value, "exit_code", None) == PluginError.exit_code

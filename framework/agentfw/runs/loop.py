@@ -117,7 +117,7 @@ class Loop:
         if update is not None:
             sync(self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}
-        learner, optimizer = learning.learner.state(), learning.optimizer.state()
+        learner, optimizer = learning.learner_state(), learning.optimizer_state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
         self.seconds = {}
@@ -147,7 +147,6 @@ class Loop:
             # tell the episodes apart.
             tasks=in_groups(tasks.of(number), spec.samples, first=tasks.pass_of(number) * spec.samples),
             policy=learning.teacher or self.assembly.policy,
-            player=spec.teacher or spec.policy,
             sampling=spec.sampling,
             seeds=self.seeds.child("update", number),
             progress=Progress(update=number - 1, updates=spec.updates),
@@ -179,7 +178,6 @@ class Loop:
         plan = Plan(
             tasks=in_groups(self.assembly.measured_tasks(), spec.measured[1]),
             policy=self.assembly.policy,
-            player=spec.policy,
             sampling=spec.evaluation.sampling or spec.sampling,
             # Same random seed each time, and final weights of rewards: evaluations differ only in the policy.
             seeds=self.seeds.child("evaluation") if updates else self.seeds,
@@ -229,5 +227,5 @@ class Loop:
 def curriculum(assembly: Assembly) -> Curriculum:
     """The tasks that a training learns from."""
     spec = assembly.spec
-    tasks = assembly.tasks(spec.updates * spec.tasks, "train")
+    tasks = assembly.environment.tasks(spec.updates * spec.tasks, "train")
     return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"), updates=spec.updates)

@@ -79,13 +79,7 @@ OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
-TRAINING_DEFAULTS: Mapping[str, Any] = {
-    "samples": 4,
-    "concurrency": 32,
-    "memories_learn": False,
-    "deadline": 600.0,
-    "max_failed": 0.25,
-}
+TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
 
 
@@ -187,8 +181,8 @@ class RunSpec(Settings):
     time_per_token: float | None = Field(
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
-    deadline: float | None = Field(
-        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the episode fails"
+    deadline: float = Field(
+        600.0, gt=0, description="Seconds that a call of a component may take before it counts as failed; `inf` is no limit"
     )
     retries: int = Field(
         2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
