@@ -10,7 +10,6 @@ In a domain that isn't observed, triggers are used for the references and then d
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +20,6 @@ from agentfw_rewardmodels.timing import (
     Annotation,
     Dialogue,
     Domain,
-    Parameter,
     Speaker,
     Trigger,
     Turn,
@@ -30,12 +28,11 @@ from agentfw_rewardmodels.timing import (
 )
 
 from .generator_settings import GeneratorSettings
+from .personas import Personas
 from .phrases import Phrases, SlotPhrases, in_split
 
 __all__ = ["DialogueGenerator"]
 
-_SPLITS = ("train", "validation", "test")
-_MOST_TRIES = 200
 _LEAST_TURNS = 6
 
 
@@ -71,7 +68,7 @@ class DialogueGenerator:
         self.phrases = Phrases.of(domain.phrases, self.catalog.name)
         self.workflows = self._workflows()
         parameters = [one for action in self.catalog.actions for one in action.parameters]
-        self.parameters: dict[str, Parameter] = {one.name: one for one in reversed(parameters)}
+        self.personas = Personas(self.catalog.name, parameters, self.phrases.slots)
         self.seeds = Seeds(seed).child("proactive", self.catalog.name, split)
         self._check()
 
@@ -106,7 +103,7 @@ class DialogueGenerator:
 
     def _plan(self, draw: random.Random) -> _Plan:
         workflow = draw.choice(self.workflows)
-        persona = self._persona(draw)
+        persona = self.personas.draw(self.split, draw)
         steps: list[tuple[Action, dict[str, str]]] = []
         for name in workflow.actions:
             action = next(one for one in self.catalog.actions if one.name == name)
@@ -136,43 +133,6 @@ class DialogueGenerator:
                 fitting = [value for value in one.values if value.startswith(f"{workflow.name}_")]
                 values[one.name] = draw.choice(fitting) if fitting else persona[one.name]
         return values
-
-    def _persona(self, draw: random.Random) -> dict[str, str]:
-        """A value for every slot. Each persona belongs to one split only."""
-        for _ in range(_MOST_TRIES):
-            persona: dict[str, str] = {}
-            for name in self.parameters:
-                self._fill(name, persona, draw, ())
-            digest = zlib.crc32("\n".join(persona.values()).encode())
-            if not persona or _SPLITS[digest % len(_SPLITS)] == self.split:
-                return persona
-        raise SettingsError(
-            f'the domain "{self.catalog.name}" has too few values for people who differ between the splits',
-            fix="allow more values of a slot, or give it a pattern under phrases.slots.NAME.value",
-        )
-
-    def _fill(self, name: str, persona: dict[str, str], draw: random.Random, above: tuple[str, ...]) -> str:
-        if name in persona:
-            return persona[name]
-        if name in above or (name not in self.parameters and name not in self.phrases.slots):
-            raise SettingsError(
-                f'phrases.slots.{above[-1] if above else name}.value refers to "{name}", which has no value of its own',
-                fix="refer to another slot",
-            )
-        slot = self._slot(name)
-        if slot.value:
-            parts = []
-            for part in slot.value.replace("}", "{").split("{"):
-                parts.append(part)
-            made = [
-                self._fill(part, persona, draw, (*above, name)) if number % 2 else _drawn(part, draw)
-                for number, part in enumerate(parts)
-            ]
-            persona[name] = "".join(made)
-        else:
-            values = sorted(self.parameters[name].values)
-            persona[name] = draw.choice(values) if values else f"{name.replace('_', ' ')} {draw.randrange(100, 1000)}"
-        return persona[name]
 
     # How it is said
 
@@ -363,12 +323,6 @@ class DialogueGenerator:
                 f" than its dialogues have turns",
                 fix="raise phrases.shape.turns in its domain.yaml",
             )
-        slots = {*self.parameters, *_mentioned(phrases)}
-        if unknown := [one for one in phrases.slots if one not in slots]:
-            raise SettingsError(
-                f'phrases.slots of the domain "{name}" has "{unknown[0]}", which no action uses',
-                fix="correct the name, or remove it",
-            )
         seen: dict[str, str] = {}
         for workflow, openings in phrases.openings.items():
             for opening in openings:
@@ -382,18 +336,6 @@ class DialogueGenerator:
                 f'phrases.escalation of the domain "{name}" is "{phrases.escalation}", which is not an action',
                 fix="use the name of an action",
             )
-
-
-def _mentioned(phrases: Phrases) -> set[str]:
-    return {name for slot in phrases.slots.values() for name in slot.value.replace("}", "{").split("{")[1::2]}
-
-
-def _drawn(pattern: str, draw: random.Random) -> str:
-    """The text with a random digit for each # and a random letter for each ?."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    return "".join(
-        str(draw.randrange(10)) if one == "#" else draw.choice(letters) if one == "?" else one for one in pattern
-    )
 
 
 def _poisson(mean: float, draw: random.Random) -> int:

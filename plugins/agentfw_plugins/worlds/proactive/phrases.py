@@ -39,7 +39,7 @@ class SlotPhrases(Settings):
     """What people call it. Default: its name, with spaces."""
     by: Literal["customer", "professional", "nobody"] = "customer"
     value: str = ""
-    """How a value is made: # is a digit, ? a letter, {other} the value of another slot. Default: one that is allowed."""
+    """How a value is made: # is a digit, ? a letter, {other} another slot's value. Default: one that is allowed."""
     asks: Variants | None = None
     answers: Variants | None = None
 
