@@ -139,8 +139,8 @@ def parse_schedule(text: str | float) -> Schedule:
     elif kind == "ramp":
         values, _, until = rest.partition("@")
         first, arrow, last = values.partition("->")
-        bounds = (first, last) if arrow else (0.0, values)
-        return ramp(*(_number(bound, text) for bound in bounds), _number(until or 1.0, text))
+        start, end = (first, last) if arrow else (0.0, values)
+        return ramp(_number(start, text), _number(end, text), _number(until or 1.0, text))
     raise SettingsError(
         f'"{text}" is not a weight',
         fix="write a number, round:FIRST->LAST, stages:A,B,C, ramp:LAST or ramp:FIRST->LAST, with @SHARE if needed",
