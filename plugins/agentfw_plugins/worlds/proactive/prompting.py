@@ -23,12 +23,12 @@ from .settings import Answers, ProactiveSettings
 __all__ = ["dialogue_lines", "instructions", "prediction", "write_answer", "write_states"]
 
 _TASK = (
-    "You listen to a customer and a professional without taking part. After each turn, say which actions of the catalog "
-    "will be needed, as far as the dialogue so far shows it. For each action, give the inputs that are known so far and "
-    "its status: `pending` while something is missing or it is too early, `ready_to_trigger` as soon as it could be "
-    "triggered now, `triggered` when it has just been done, `repeatable` when it may be done again, and `dismissed` when "
-    "it isn't needed any more. An action that is ready late helps nobody, and one that is ready without reason does "
-    "harm. If nothing is foreseeable, say nothing."
+    "You listen to a customer and a professional without taking part. After each turn, say which actions of the "
+    "catalog will be needed, as far as the dialogue so far shows it. For each action, give the inputs that are known "
+    "so far and its status: `pending` while something is missing or it is too early, `ready_to_trigger` as soon as it "
+    "could be triggered now, `triggered` when it has just been done, `repeatable` when it may be done again, and "
+    "`dismissed` when it isn't needed any more. An action that is ready late helps nobody, and one that is ready "
+    "without reason does harm. If nothing is foreseeable, say nothing."
 )
 _STYLES = {
     "plain": "Answer at once, without an explanation.",
@@ -48,8 +48,8 @@ _SHAPES: dict[Answers, str] = {
         '"value, or null if it isn\'t known yet"}}]}. An empty list says that nothing is foreseeable.'
     ),
     "lines": (
-        "Write one line for each action: ACTION STATUS input=value input=?, where ? stands for a value that isn't known "
-        "yet. The line `nothing` says that nothing is foreseeable."
+        "Write one line for each action: ACTION STATUS input=value input=?, where ? stands for a value that isn't "
+        "known yet. The line `nothing` says that nothing is foreseeable."
     ),
     "calls": "Answer with one call of `predict`. An empty list says that nothing is foreseeable.",
 }

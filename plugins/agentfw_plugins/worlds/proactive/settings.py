@@ -30,7 +30,9 @@ class ProactiveSettings(GeneratorSettings):
     data_seed: int = Field(7, ge=0, description="Seed of the generated dialogues, and of the order of tasks.")
     unit: Unit = Field("turn", description="What an episode is: one turn of a dialogue, or a whole dialogue.")
     ask: Ask = Field("spoken", description="Turns at which the agent is asked: `spoken` ones, `every` or `customer`.")
-    style: Style = Field("plain", description="Prompting style: at once, with `reasoning`, or with the action states too.")
+    style: Style = Field(
+        "plain", description="Prompting style: at once, with `reasoning`, or with the action states too."
+    )
     catalog: Rendering = Field("signatures", description="How the prompt lists the actions of the domain.")
     answers: Answers = Field("json", description="How the agent answers: `json`, `lines`, or `calls` of an action.")
     values: Literal["original", "placeholder"] = Field(
