@@ -3,10 +3,10 @@
 A folder of data has `dialogues.jsonl.gz`, `annotations.jsonl.gz` and `MANIFEST.json`, which names the domain and the
 digest of the catalog that the references were made with.
 
-    >>> from agentfw_plugins.worlds.proactive.domains import load_domain
-    >>> [example] = generated(load_domain("abcd"), "train", seed=7, count=1)
-    >>> example.dialogue.domain, example.annotation.length == len(example.dialogue.turns)
-    ('abcd', True)
+    >>> from agentfw_plugins.worlds.proactive.domains import domain_names, load_domain
+    >>> [example] = generated(load_domain(domain_names()[0]), "train", seed=7, count=1)
+    >>> example.annotation.length == len(example.dialogue.turns)
+    True
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.errors import UsageError
+from agentfw.runs import write_whole
 from agentfw_rewardmodels.timing import (
     Annotation,
     Catalog,
@@ -44,9 +45,11 @@ __all__ = [
     "Example",
     "generated",
     "load_data",
+    "read_manifest",
     "with_placeholders",
     "write_data",
-    "write_manifest",
+    "write_dialogues",
+    "write_examples",
 ]
 
 SPLITS = ("train", "validation", "test")
@@ -97,16 +100,23 @@ def generated(
     return tuple(Example(*generator.dialogue(index)) for index in range(count))
 
 
-def load_data(folder: str | Path) -> Dataset:
-    """Read a folder of data. Dialogues without references are left out."""
-    folder = Path(folder)
+def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
             f"{folder} is not a folder of dialogues: {error}",
-            fix="make one: agentfw proactive make --domain abcd --out FOLDER",
+            fix=f"make one: agentfw proactive make --domain DOMAIN --out {folder}",
         ) from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("domain"), str):
+        raise UsageError(f"{folder / MANIFEST} names no domain", fix="make or import the data again")
+    return manifest
+
+
+def load_data(folder: str | Path) -> Dataset:
+    """Read a folder of data. Dialogues without references are left out."""
+    folder = Path(folder)
+    manifest = read_manifest(folder)
     if not (folder / ANNOTATIONS).exists():
         raise UsageError(
             f"{folder} has dialogues without references",
@@ -128,27 +138,27 @@ def load_data(folder: str | Path) -> Dataset:
 
 def write_data(folder: Path, examples: Sequence[Example], catalog: Catalog, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Write dialogues with their references. `facts` are added to the manifest, which is returned."""
+    return write_examples(folder, examples, {"domain": catalog.name, "catalog": catalog.digest, **facts})
+
+
+def write_examples(folder: Path, examples: Sequence[Example], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Write dialogues with their references; `facts` name the domain and the digest of its catalog."""
     with translated_errors():
-        write_rows(folder / DIALOGUES, (one.dialogue.as_dict() for one in examples))
         write_rows(folder / ANNOTATIONS, (annotation_row(one.annotation) for one in examples))
-    return write_manifest(folder, [one.dialogue for one in examples], catalog, facts)
+    return write_dialogues(folder, [one.dialogue for one in examples], facts)
 
 
-def write_manifest(
-    folder: Path, dialogues: Sequence[Dialogue], catalog: Catalog, facts: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Write the manifest, as the last file of a folder."""
+def write_dialogues(folder: Path, dialogues: Sequence[Dialogue], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Write dialogues, and the manifest as the last file."""
+    with translated_errors():
+        write_rows(folder / DIALOGUES, (one.as_dict() for one in dialogues))
     manifest = {
-        "domain": catalog.name,
-        "catalog": catalog.digest,
+        **facts,
         "dialogues": {split: sum(one.split == split for one in dialogues) for split in SPLITS},
         "turns": sum(len(one.turns) for one in dialogues),
         "triggers": sum(len(one.triggers) for one in dialogues),
-        **facts,
     }
-    new = folder / f"{MANIFEST}.new"
-    new.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    new.replace(folder / MANIFEST)
+    write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
     return manifest
 
 

@@ -16,10 +16,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from agentfw import Settings
 from agentfw.errors import SettingsError
+
+from .checked_settings import checked_settings
 
 __all__ = ["Phrases", "SlotPhrases", "in_split"]
 
@@ -91,14 +93,7 @@ class Phrases(Settings):
                 f'no dialogues can be generated for the domain "{domain}", because it has no phrases',
                 fix="add phrases.openings to its domain.yaml, or import dialogues",
             )
-        try:
-            return cls.model_validate({**_common(), **given})
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in ("phrases", *first["loc"]))
-            raise SettingsError(
-                f'{key} of the domain "{domain}": {first["msg"]}', fix="correct it in the domain.yaml"
-            ) from None
+        return checked_settings(cls, {**_common(), **given}, f'domain "{domain}": phrases')
 
 
 @lru_cache(maxsize=1)
