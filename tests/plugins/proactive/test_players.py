@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -28,7 +29,7 @@ def figures() -> Figures:
 def in_order(figures: Figures, name: str, players: Sequence[str]) -> bool:
     """Whether the figure falls from player to player, with intervals apart."""
     found = [figures[player][name] for player in players]
-    return all(first.low > second.high for first, second in zip(found, found[1:], strict=False))
+    return all(first.low > second.high for first, second in pairwise(found))
 
 
 def test_the_oracle_agrees_with_itself_and_triggers_nothing_in_vain(figures: Figures) -> None:

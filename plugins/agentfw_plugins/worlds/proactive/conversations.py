@@ -15,7 +15,7 @@ from agentfw.errors import SettingsError
 from agentfw_rewardmodels.timing import Dialogue, Domain, Speaker
 
 from .dataset import Dataset, Example, load_data, with_placeholders
-from .domains import load_domain
+from .domains import domain_names, load_domain
 from .generator import DialogueGenerator
 from .settings import Ask, ProactiveSettings
 
@@ -45,7 +45,7 @@ class Conversations:
 
     def __init__(self, settings: ProactiveSettings, split: str) -> None:
         self.settings, self.split = settings, split
-        self.domain = load_domain(settings.domain)
+        self.domain = load_domain(settings.domain or domain_names()[0])
         self._seeds = Seeds(settings.data_seed).child("proactive", split)
         self._found: tuple[Example, ...] | None = _of_folder(settings, self.domain, split) if settings.data else None
         self._made: dict[int, Example] = {}

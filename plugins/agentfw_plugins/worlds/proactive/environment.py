@@ -37,7 +37,7 @@ from agentfw_rewardmodels.timing import (
 from .asg import ActionStates, observed
 from .conversations import Asked, asked_turns, conversations
 from .dataset import Example
-from .domains import load_domain
+from .domains import domain_names, load_domain
 from .figures import Tally
 from .players import PLAYERS
 from .prompting import dialogue_lines, instructions, prediction, write_answer, write_states
@@ -63,7 +63,7 @@ class Proactive(Environment):
 
     def __init__(self, settings: ProactiveSettings | None = None) -> None:
         self.settings = settings or ProactiveSettings()
-        self.domain = load_domain(self.settings.domain)
+        self.domain = load_domain(self.settings.domain or domain_names()[0])
         self.catalog: Catalog = self.domain.catalog
 
     def goal(self) -> str:
