@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -290,25 +288,6 @@ def test_what_an_event_driven_agent_says_is_less_out_of_date_when_it_lands() -> 
 
     assert delay["event_driven"].high < delay["step_loop"].low
     assert delay["event_driven"].high < delay["polling:3"].low
-
-
-def test_the_environment_takes_under_a_millisecond_a_turn() -> None:
-    environment = dialogues()
-    environment.tasks(20, 7, "test")
-    policy = Answering(lambda _: "search-faq pending")
-    spent = list[float]()
-    turned = environment.turned
-
-    def timed(turn: Any) -> None:
-        started = time.process_time()
-        turned(turn)
-        spent.append(time.process_time() - started)
-
-    environment.turned = timed  # type: ignore[method-assign]
-    for index in range(10):
-        play(environment, policy, index=index)
-
-    assert statistics.median(spent) < 0.001
 
 
 # -- tasks and data ----------------------------------------------------------------------------------------------------

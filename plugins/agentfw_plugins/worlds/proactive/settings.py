@@ -24,7 +24,9 @@ Answers = Literal["json", "calls", "lines"]
 
 
 class ProactiveSettings(GeneratorSettings):
-    domain: str = Field("", description="Domain: the name of one that ships, or its folder. Default: the first that ships.")
+    domain: str = Field(
+        "", description="Domain: the name of one that ships, or its folder. Default: the first that ships."
+    )
     data: str = Field("", description="Directory of dialogues with references. Default: generated dialogues.")
     dialogues: int = Field(200, ge=1, description="Number of generated dialogues per split.")
     data_seed: int = Field(7, ge=0, description="Seed of the generated dialogues, and of the order of tasks.")
