@@ -108,7 +108,8 @@ class RewardChoice(Choice):
 
     weight: float | str = Field(
         1.0,
-        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:CAP` or `ramp:CAP@SHARE`",
+        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:LAST` or `ramp:FIRST->LAST`; a ramp "
+        "that ends early has its share of the training behind it, as `ramp:0.3@0.5`",
     )
 
     @field_validator("weight")
