@@ -108,7 +108,8 @@ class RewardChoice(Choice):
 
     weight: float | str = Field(
         1.0,
-        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:CAP` or `ramp:CAP@SHARE`",
+        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:LAST` or `ramp:FIRST->LAST`; a ramp "
+        "that ends early has its share of the training behind it, as `ramp:0.3@0.5`",
     )
 
     @field_validator("weight")
@@ -182,7 +183,7 @@ class RunSpec(Settings):
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
     deadline: float = Field(
-        600.0, gt=0, description="Seconds that a call of a component may take before it counts as failed; `inf` is no limit"
+        600.0, gt=0, description="Seconds until a call of a component counts as failed; `inf` is no limit"
     )
     retries: int = Field(
         2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"

@@ -55,8 +55,11 @@ def annotate(dialogue: Dialogue, catalog: Catalog | None = None, *, recognisable
             for one, value in trigger.values.items()
         }
         start = max(recognised, gone.get(name, 0) + 1)
+        changes = {start, trigger.turn, *known.values()}
         for turn in range(start, trigger.turn + 1):
-            references.setdefault(turn, []).append(_opportunity(name, trigger, turn, known, action))
+            if turn in changes:
+                opportunity = _opportunity(name, trigger, turn, known, action)
+            references.setdefault(turn, []).append(opportunity)
         gone[name] = trigger.turn
     turns = tuple(TurnOpportunities(dialogue.id, turn, tuple(found)) for turn, found in sorted(references.items()))
     return Annotation(dialogue.id, len(dialogue.turns), turns)
