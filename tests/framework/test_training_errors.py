@@ -151,6 +151,7 @@ def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any,
     assert State.read(training.folder.path).update == 0, "an update that isn't served doesn't count"
 
 
+@pytest.mark.slow
 def test_after_an_error_the_training_goes_on_where_it_was(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
