@@ -26,6 +26,7 @@ from agentfw import Engagement, PolicyAgent, Seeds
 from agentfw.runs import read_spec
 from agentfw_plugins.models.small_chat import END, ROLES
 from agentfw_plugins.policies.scripted import ScriptedPolicy
+from agentfw_plugins.worlds import proactive
 from agentfw_plugins.worlds.proactive.environment import Proactive
 from agentfw_plugins.worlds.proactive.prompting import write_answer
 from agentfw_plugins.worlds.proactive.settings import ProactiveSettings
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _SHAPE = {
-    "hidden_size": 96,
-    "intermediate_size": 192,
+    "hidden_size": 64,
+    "intermediate_size": 128,
     "num_hidden_layers": 3,
-    "head_dim": 24,
+    "head_dim": 16,
     "max_position_embeddings": 1024,
 }
 _PIECES = r" ?<\w+>| ?\d+| ?[A-Za-z][\w'-]*| ?[^\sA-Za-z0-9]|\s"
@@ -79,22 +80,20 @@ def make_tokenizer(lessons: Sequence[Lesson]) -> Tokenizer:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="output directory; must not exist")
-    parser.add_argument("--spec", type=Path, help="spec whose environment is learned; default: train-proactive")
     parser.add_argument("--dialogues", type=int, default=2000, help="number of dialogues")
     parser.add_argument("--lessons", type=int, default=20_000, help="number of turns of these dialogues")
-    parser.add_argument("--steps", type=int, default=3000, help="training steps of 16 lessons each")
+    parser.add_argument("--steps", type=int, default=1500, help="training steps of 16 lessons each")
     parser.add_argument("--rate", type=float, default=4e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
-    spec = read_spec(given.spec or Path(sys.modules[Proactive.__module__].__file__ or "").parent / _SPEC)
-    settings = ProactiveSettings.model_validate({**spec.environment.settings, "dialogues": given.dialogues})
+    # The model reads what the training that ships will show it.
+    spec = read_spec(Path(proactive.__file__).parent / "specs" / "train-proactive.toml")
+    settings = ProactiveSettings.model_validate({**spec["environment"]["settings"], "dialogues": given.dialogues})
     lessons = asyncio.run(lessons_of(settings, given.lessons, given.seed))
     write_folder(given.folder, make_tokenizer(lessons), _SHAPE, _ABOUT)
     train(given.folder, lessons, Recipe(given.steps, given.rate, rows=16, muon=False, seed=given.seed))
     return 0
 
-
-_SPEC = "specs/train-proactive.toml"
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -62,7 +62,7 @@ class Phrases(Settings):
     shape: Shape = Shape()
     slots: dict[str, SlotPhrases] = Field(default_factory=dict)
     uses: dict[str, int | tuple[str, ...]] = Field(default_factory=dict)
-    """Which optional parameters of an action are used at once, or how many. Default: 1, or none beside required ones."""
+    """Which optional parameters of an action are used at once, or how many. Default: 1, or 0 beside required ones."""
     entries: dict[str, str] = Field(default_factory=dict)
     """What the dialogue shows when an action is triggered, such as "Account of {customer_name} pulled up"."""
     escalation: str = ""
