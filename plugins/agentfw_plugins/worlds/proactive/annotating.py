@@ -166,15 +166,14 @@ class Annotator:
                 break
             tokens += generation.length
             record["answer"] = generation.text
-            failures = self._failures(generation.text, one)
+            failures = _read(generation.text, one.turns, self.domain.catalog)[1]
+            if generation.finish == "length":
+                failures = ("it was cut off; write less",)
             if not failures:
                 break
             messages += [Message("assistant", generation.text), correction(failures)]
         facts = {"attempts": attempt + 1, "seconds": round(time.monotonic() - start, 3), "tokens": tokens}
         return {**record, **facts, "failure": "; ".join(failures[:3])}
-
-    def _failures(self, text: str, one: _Question) -> tuple[str, ...]:
-        return _read(text, one.turns, self.domain.catalog)[1]
 
     def _gathered(
         self, dialogues: Sequence[Dialogue], questions: Sequence[_Question], known: dict[str, Any], before: int

@@ -34,13 +34,16 @@ _LONGEST_LITERAL = 20_000
 def read(path: Path, domain: Domain) -> Imported:
     """The dialogues of the file."""
     imported = Imported(domain.catalog.name)
+    slots = {one.name: one for action in domain.catalog.actions for one in action.parameters}
     seen = set[str]()
     for split, row in _conversations(_load(path), path):
         identifier = str(row.get("convo_id", "without id")) if isinstance(row, dict) else "without id"
         try:
             if identifier in seen:
                 raise _Misfit("the id is there twice")
-            imported.dialogues.append(_Conversation(row, domain, imported.named_by).dialogue(identifier, split))
+            imported.dialogues.append(
+                _Conversation(row, domain, tuple(slots.values()), imported.named_by).dialogue(identifier, split)
+            )
             seen.add(identifier)
         except _Misfit as reason:
             imported.leave_out(str(reason), identifier)
@@ -56,10 +59,10 @@ class _Misfit(Exception):
 class _Conversation:
     """One conversation of the file."""
 
-    def __init__(self, row: Any, domain: Domain, named_by: dict[str, int]) -> None:
+    def __init__(self, row: Any, domain: Domain, slots: tuple[Parameter, ...], named_by: dict[str, int]) -> None:
         if not isinstance(row, dict) or "convo_id" not in row:
             raise _Misfit("it has no convo_id")
-        self.row, self.domain, self.named_by = row, domain, named_by
+        self.row, self.domain, self.slots, self.named_by = row, domain, slots, named_by
         scenario = row.get("scenario")
         self.scenario: dict[str, Any] = scenario if isinstance(scenario, dict) else {}
         self.facts = {
@@ -127,20 +130,18 @@ class _Conversation:
         """The slot that a value belongs to, and how it was found."""
         own = [one.name for one in action.parameters]
         equal = [name for name, fact in self.facts.items() if same_value(fact, value)]
-        slots = [*action.parameters, *self._others(action)]
-        ways: tuple[tuple[str, list[str]], ...] = (
-            ("scenario", sorted(equal, key=lambda name: name not in own)),
-            ("allowed values", [one.name for one in slots if one.canonical(value) in one.values]),
-            ("pattern", [one.name for one in slots if one.pattern and re.fullmatch(one.pattern, value)]),
-        )
-        for way, found in ways:
-            if free := [name for name in found if name not in taken]:
-                return free[0], way
+        for name in sorted(equal, key=lambda name: name not in own):
+            if name not in taken:
+                return name, "scenario"
+        # Sometimes a value is of a slot that only other actions have.
+        slots = [one for one in (*action.parameters, *self.slots) if one.name not in taken]
+        for one in slots:
+            if one.canonical(value) in one.values:
+                return one.name, "allowed values"
+        for one in slots:
+            if one.pattern and re.fullmatch(one.pattern, value):
+                return one.name, "pattern"
         return "", "no way"
-
-    def _others(self, action: Action) -> list[Parameter]:
-        """The slots of other actions, which values of this one sometimes are of."""
-        return [one for other in self.domain.catalog.actions if other is not action for one in other.parameters]
 
 
 def _load(path: Path) -> Any:
