@@ -20,6 +20,14 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.worlds.proactive.settings:ProactiveSettings",
         ),
     ],
+    policies=[
+        Component(
+            "timing_judge",
+            "agentfw_plugins.worlds.proactive.judge:TimingJudge",
+            "A program that marks predicted actions for their timing, for the reward rubric",
+            settings="agentfw_plugins.worlds.proactive.judge:TimingJudgeSettings",
+        ),
+    ],
     rewards=[
         Component(name, f"{_REWARDS}:{factory}", summary, settings=f"{_REWARDS}:LevelSettings")
         for name, factory, summary in (
