@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -52,7 +52,7 @@ class Score:
     counts: bool = True
     """False for metrics that are reported but not rewarded, such as how often a judge failed. They are stored with the
     measures of the episode."""
-    usage: Usage = _NO_USAGE
+    usage: Usage = field(default=_NO_USAGE, compare=False)
     """Tokens that a judging model spent on this score. If one question covers several scores, one of them carries its
     tokens."""
 

@@ -130,7 +130,8 @@ def test_observed_uses_tell_which_parameters_are_required(tmp_path: Path) -> Non
 
     actions = {one["name"]: one["parameters"] for one in shown["actions"]}
     assert [one["required"] for one in actions["validate-purchase"]] == [True, True, True]
-    assert [one["required"] for one in actions["pull-up-account"]] == [False, False]
+    assert [one["required"] for one in actions["pull-up-account"]] == [True, False]
+    assert [one["required"] for one in actions["send-link"]] == []
 
 
 def test_systems_are_ranked_as_in_the_paper(tmp_path: Path) -> None:

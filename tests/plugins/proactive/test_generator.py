@@ -135,6 +135,17 @@ def test_settings_change_what_they_name() -> None:
     assert late[2] > usual[2] + 1
 
 
+def test_a_demand_for_somebody_else_is_not_foreseen() -> None:
+    chosen = GeneratorSettings(escalated=1.0, early_end=0.0, flows=("account_access",))
+
+    for one in generated(load_domain("abcd"), "train", 7, 20, chosen):
+        statuses = one.annotation.statuses("notify-team")
+        demand = one.dialogue.turns[statuses[0][0] - 1]
+        assert demand.speaker == "customer"
+        assert len(statuses) < len(one.annotation.turns)
+        assert statuses[-1][1] == "triggered"
+
+
 def test_noise_spares_values() -> None:
     for one in generated(load_domain("abcd"), "train", 7, 20, GeneratorSettings(noise=1.0)):
         # Ready before its trigger, as every value is found in spite of the errors around it.

@@ -10,7 +10,7 @@ In a domain that isn't observed, triggers are used for the references and then d
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agentfw import Seeds
@@ -44,6 +44,8 @@ class _Line:
     trigger: tuple[str, dict[str, str]] | None = None
     wish: bool = False
     """Whether the customer's wish can be recognised from here on."""
+    demand: bool = False
+    """Whether the customer asks for somebody else."""
 
 
 @dataclass
@@ -94,7 +96,10 @@ class DialogueGenerator:
             facts={name: value for name, value in plan.persona.items() if value},
         )
         wish = next(number for number, line in enumerate(lines, start=1) if line.wish)
-        annotation = annotate(dialogue, self.catalog, recognisable=wish)
+        # Nobody can foresee that a customer will ask for somebody else.
+        demands = [number for number, line in enumerate(lines, start=1) if line.demand]
+        later = {max(trigger.turn for trigger in triggers): demands[0]} if demands else {}
+        annotation = annotate(dialogue, self.catalog, recognisable=wish, later=later)
         if not self.domain.observed:
             dialogue = replace(dialogue, triggers=())
         return dialogue, annotation
@@ -125,8 +130,13 @@ class DialogueGenerator:
         optional = [one for one in action.parameters if not one.required]
         # Allowed values that are named after a workflow belong to it.
         own = [one for one in optional if any(value.startswith(f"{workflow.name}_") for value in one.values)]
-        count = self.phrases.uses.get(action.name, 0 if len(optional) < len(action.parameters) else 1)
-        picked = own[:1] if own else draw.sample(optional, min(count, len(optional)))
+        uses = self.phrases.uses.get(action.name, 0 if len(optional) < len(action.parameters) else 1)
+        if own:
+            picked = own[:1]
+        elif isinstance(uses, int):
+            picked = draw.sample(optional, min(uses, len(optional)))
+        else:
+            picked = [one for one in optional if one.name in uses]
         values = {}
         for one in action.parameters:
             if one.required or one in picked:
@@ -143,7 +153,7 @@ class DialogueGenerator:
             if number == 1 and plan.wish_later:
                 segments.append([self._line("professional", "unsure", draw), self._wish(plan, draw)])
             if plan.ending == "escalated" and number == len(plan.steps) - 1:
-                segments.append([self._line("customer", "escalating", draw)])
+                segments.append([replace(self._line("customer", "escalating", draw), demand=True)])
             segments.append(self._step(plan, action, values, draw))
         last = "leaving" if plan.ending == "left" else "thanks"
         segments.append([self._line("customer", last, draw), self._line("professional", "closings", draw)])
@@ -208,13 +218,11 @@ class DialogueGenerator:
     def _entry(self, action: Action, values: dict[str, str], draw: random.Random) -> _Line:
         if not self.domain.observed:  # the turn at which it happens, but nobody can see what
             return replace(self._line("professional", "acting", draw), trigger=(action.name, values))
-        template = self.phrases.entries.get(action.name, f"System action: {action.name.replace('-', ' ')}")
-        try:
-            text = template.format(**values)
-        except (KeyError, IndexError, ValueError):  # a use without this parameter
-            text = f"System action: {action.name.replace('-', ' ')}"
-            return _Line("action", text, text, (action.name, values))
-        delexed = template.format(**{name: f"<{name}>" for name in values})
+        usual = f"System action: {action.name.replace('-', ' ')} {', '.join(f'{{{name}}}' for name in values)}".strip()
+        template = self.phrases.entries.get(action.name, usual)
+        text, delexed = template, template
+        for name, value in values.items():
+            text, delexed = text.replace(f"{{{name}}}", value), delexed.replace(f"{{{name}}}", f"<{name}>")
         return _Line("action", text, delexed, (action.name, values))
 
     def _ask(self, names: Sequence[str], draw: random.Random) -> _Line:
@@ -248,7 +256,7 @@ class DialogueGenerator:
     def _line(self, speaker: Speaker, key: str, draw: random.Random) -> _Line:
         return self._said(speaker, self._pick(getattr(self.phrases, key), draw), draw)
 
-    def _padded(self, segments: list[list[_Line]], draw: random.Random) -> Iterable[_Line]:
+    def _padded(self, segments: list[list[_Line]], draw: random.Random) -> Sequence[_Line]:
         """The lines of all segments, with as much small talk between them as the dialogue's length leaves room for."""
         shape = self.phrases.shape
         target = max(_LEAST_TURNS, draw.gauss(shape.turns, shape.spread))

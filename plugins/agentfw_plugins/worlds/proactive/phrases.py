@@ -61,8 +61,8 @@ class Phrases(Settings):
     """Openings that don't tell the workflows of a flow apart."""
     shape: Shape = Shape()
     slots: dict[str, SlotPhrases] = Field(default_factory=dict)
-    uses: dict[str, int] = Field(default_factory=dict)
-    """How many of an action's optional parameters are used at once. Default: 1."""
+    uses: dict[str, int | tuple[str, ...]] = Field(default_factory=dict)
+    """Which optional parameters of an action are used at once, or how many. Default: 1, or 0 beside required ones."""
     entries: dict[str, str] = Field(default_factory=dict)
     """What the dialogue shows when an action is triggered, such as "Account of {customer_name} pulled up"."""
     escalation: str = ""

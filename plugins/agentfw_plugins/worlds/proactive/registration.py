@@ -20,6 +20,14 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.worlds.proactive.settings:ProactiveSettings",
         ),
     ],
+    policies=[
+        Component(
+            "timing_judge",
+            "agentfw_plugins.worlds.proactive.judge:TimingJudge",
+            "A program that marks predicted actions for their timing, for the reward rubric",
+            settings="agentfw_plugins.worlds.proactive.judge:TimingJudgeSettings",
+        ),
+    ],
     rewards=[
         Component(name, f"{_REWARDS}:{factory}", summary, settings=f"{_REWARDS}:LevelSettings")
         for name, factory, summary in (
@@ -48,6 +56,11 @@ REGISTRATION = Registration(
             "proactive-asg",
             str(_SPECS / "proactive-asg.toml"),
             "The paper's baseline that also reads the states of actions so far",
+        ),
+        NamedSpec(
+            "train-proactive",
+            str(_SPECS / "train-proactive.toml"),
+            "agentfw train proactive: learns to be ready in time",
         ),
     ],
 )
