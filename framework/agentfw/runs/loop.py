@@ -164,7 +164,8 @@ class Loop:
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
         speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
         lines = records.metrics()
-        counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
+        counted = ("turns", "tokens", "failures", "tool_calls", "tool_failures")
+        counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         return play.scored_groups(), {**means(lines), "episodes": len(lines), **counts}, speed
 
     # -- evaluation ----------------------------------------------------------------------------------------------------

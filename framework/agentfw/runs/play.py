@@ -196,6 +196,8 @@ class Play:
             "tokens": sum(turn.count for turn in episode.turns),
             "usage": asdict(episode.usage),
             "failures": sum(len(turn.failures) for turn in episode.turns),
+            "tool_calls": sum(len(turn.calls) for turn in episode.turns),
+            "tool_failures": len(episode.failed_calls),
             "finish": episode.finish,
             "scores": [
                 [each.component, each.track, float(each.value), each.round, each.turn, self._weight(episode, each)]
