@@ -122,9 +122,9 @@ def test_who_says_something_else_is_no_longer_behind_it() -> None:
 def test_reserved_names_are_refused() -> None:
     with opened() as graph:
         with pytest.raises(BadInputError, match="reserved"):
-            say(graph, "*", "I prefer quiet tables.")
+            say(graph, "*shared:1", "I prefer quiet tables.")
         with pytest.raises(BadInputError, match="reserved"):
-            graph.add_skill(owner="*1", text="prefer quiet tables")
+            graph.add_skill(owner="*shared:1", text="prefer quiet tables")
     with pytest.raises(BadInputError, match="share_after"):
         opened(share_after=2)
 

@@ -59,7 +59,11 @@ class Plan:
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
-    return [list(group) for _, group in groupby(tasks, key=lambda task: task.index)]
+    """The tasks in groups: those that carry the number of their group, else the samples of one task."""
+    return [
+        list(group)
+        for _, group in groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
+    ]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:

@@ -4,7 +4,7 @@ A skill that at least `share_after` users have gets a shared copy. The skills mu
 fillers, and apply to a common scenario. So a shared copy says nothing about any one user. Texts with numbers, addresses
 or names are never shared.
 
-The copy belongs to nobody: its owner is a reserved name that starts with `*`. Each user behind it has an OWNS edge to
+The copy belongs to nobody: its owner is a reserved name that starts with `*shared:`. Each user behind it has an OWNS edge to
 it, which also puts it into their communities. When a user is forgotten or says something else, their edge goes. With
 fewer than `share_after` users left, or without one who has exactly its text, the copy goes too.
 """
@@ -29,7 +29,7 @@ from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Sto
 
 __all__ = ["Sharing", "check_not_reserved"]
 
-RESERVED = "*"
+RESERVED = "*shared:"
 COMPARED = 200
 """Maximum number of similar skills in which other users are looked for."""
 _NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]")
