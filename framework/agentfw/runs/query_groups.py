@@ -36,7 +36,7 @@ class QueryCurriculum(Curriculum):
         if len(self._queries) < wanted:
             raise UsageError(
                 f"an update needs {wanted} queries that {samples} users have, but the split has {len(self._queries)}",
-                fix="--set groups=task, fewer tasks, fewer samples, or an environment that names the query of its tasks",
+                fix="--set groups=task, fewer tasks or samples, or an environment that names the query of its tasks",
             )
 
     def of(self, update: int) -> list[Task]:

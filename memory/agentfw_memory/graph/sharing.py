@@ -4,9 +4,9 @@ A skill that at least `share_after` users have gets a shared copy. The skills mu
 fillers, and apply to a common scenario. So a shared copy says nothing about any one user. Texts with numbers, addresses
 or names are never shared.
 
-The copy belongs to nobody: its owner is a reserved name that starts with `*shared:`. Each user behind it has an OWNS edge to
-it, which also puts it into their communities. When a user is forgotten or says something else, their edge goes. With
-fewer than `share_after` users left, or without one who has exactly its text, the copy goes too.
+The copy belongs to nobody: its owner is a reserved name that starts with `*shared:`. Each user behind it has an OWNS
+edge to it, which also puts it into their communities. When a user is forgotten or says something else, their edge goes.
+With fewer than `share_after` users left, or without one who has exactly its text, the copy goes too.
 """
 
 from __future__ import annotations

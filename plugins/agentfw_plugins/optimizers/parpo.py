@@ -60,8 +60,8 @@ class PARPOSettings(LossSettings):
     )
     base_baseline: Literal["group", "running"] = Field(
         "group",
-        description="Baseline that the base reward of a group of one is measured from: none, so that nothing is learned "
-        "from it, or the running mean of its query over all users.",
+        description="Baseline of the base reward in a group of one: the group, so that nothing is learned from it, or "
+        "the running mean of its query over all users.",
     )
     baseline: Literal["min_upper", "max_lower", "anchor", "group"] = Field(
         "min_upper", description="Baseline that personal rewards are measured from. The paper's equation is lost."
