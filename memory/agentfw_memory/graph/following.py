@@ -12,6 +12,7 @@ That a skill was shown says how well it is found, not how useful it is. Only a s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from agentfw_memory.graph.reading import END_OF, read, words
@@ -28,12 +29,12 @@ def followed(
     tool that the text names must have been called. Half of the other words must occur, and none that the text rules
     out. `about` are the scenarios, whose names are no content.
     """
-    called = set(calls)
+    called, said = set(calls), list(said)
     named = {tool for tool in tools if tool in text}
     if not named <= called:
         return False
     done = set().union(*(words(each) for each in (*said, *called)))
-    ends = {END_OF[word] for each in said for word in each.casefold().split() if word in END_OF}
+    ends = {END_OF[word] for each in said for word in re.findall(r"[\w']+", each.casefold()) if word in END_OF}
     topic = set().union(*(words(each) for each in (*about, *named)))
     reading = read(text)
     refused = reading.refused - topic

@@ -204,6 +204,7 @@ def _shown(skill: Skill) -> str:
     """A skill as the agent reads it, in one line."""
     about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
     about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
+    about += ["wish of several users"] if skill.visibility == "shared" else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
 
 
