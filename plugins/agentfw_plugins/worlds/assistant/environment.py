@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agentfw import Action, Brief, Environment, Intervention, Moment, Task, Turn, World, action
+from agentfw import Action, Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
 
 from .assistant_settings import AssistantSettings
@@ -79,15 +79,17 @@ class Assistant(Environment):
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
         """Day after day, one request of every user a day."""
-        users = self.errands.people.names(split)
+        users, seeds = self.errands.people.names(split), Seeds(seed).child(split)
         found = []
         for index in range(count):
             user, day = users[index % len(users)], index // len(users) + 1
-            found.append(Task(index, day, user=user, split=split, query=self.errands.query(user, day)))
+            found.append(
+                Task(index, seeds.integer(user, day), user=user, split=split, query=self.errands.query(user, day))
+            )
         return found
 
     def scene(self, tasks: Sequence[Task]) -> str:
-        users, days = len({task.user for task in tasks}), max(task.seed for task in tasks)
+        users, days = len({task.user for task in tasks}), max(self._day(task) for task in tasks)
         return f"{users} users, {days} {'day' if days == 1 else 'days'}, {self.settings.difficulty} requests"
 
     def begin(self, world: World, task: Task) -> None:
@@ -95,7 +97,7 @@ class Assistant(Environment):
         self.errand = self._errand(task)
         self.desk = Desk(self.errand)
         self.ended = None
-        self._ending = Ending()
+        self._ending, self._stars = Ending(), math.nan
         scenarios = [part.scenario.name for part in self.errand.parts]
         self._solver = Solver()
         known = [f"{view}: {text}" for view, text in self.profile().items() if view in ("about", *scenarios)]
@@ -206,15 +208,16 @@ class Assistant(Environment):
     def outcome(self) -> Mapping[str, float]:
         marks = self.ended or marks_of(self.desk, self._ending)
         calls, failed = self._ending.calls, self._ending.mistakes + len(self.desk.met)
-        return {
+        figures = {
             "judge": marks.judge,
             "visible_judge": marks.visible_judge,
             **asdict(marks),
             "asked": float(self._ending.asked),
             "tool_success": max(0.0, 1 - failed / calls) if calls else math.nan,
-            "stars": self._stars if self.ended else math.nan,
+            "stars": self._stars,
             f"judge@{self.errand.day}": marks.judge,
         }
+        return {name: value for name, value in figures.items() if not math.isnan(value)}
 
     def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
         return figures_of_players(self._errand(task), self.errands)
@@ -231,7 +234,11 @@ class Assistant(Environment):
         ]
 
     def _errand(self, task: Task) -> Errand:
-        return self.errands.errand(task.user if " " in task.user else f"{task.split} 0", max(1, task.seed % 10_000))
+        known = task.user.startswith(f"{task.split} ")
+        return self.errands.errand(task.user if known else f"{task.split} 0", self._day(task))
+
+    def _day(self, task: Task) -> int:
+        return task.index // self.settings.users(task.split) + 1
 
     def _show(self, name: str, items: Sequence[Item]) -> None:
         stated = self.errand.person.stated[name]
@@ -241,6 +248,7 @@ class Assistant(Environment):
                 "item": item.id,
                 "name": item.name,
                 "text": item.text,
+                "words": self._words(item),
                 "fame": item.fame,
                 "stated": sum(item.tags[one] == value for one, value in stated.items()) / len(stated)
                 if stated
@@ -253,6 +261,11 @@ class Assistant(Environment):
         self.world.observe(
             "offers", data, text="\n".join(lines or [f"nobody asked for {name}, so there are no offers"])
         )
+
+    def _words(self, item: Item) -> str:
+        """All words for what an item is, for programs that don't know that bebop is jazz."""
+        questions = self.errands.domains[item.scenario].questions
+        return " ".join(word for question, value in item.tags.items() for word in questions[question][value])
 
     def _took(self, name: str, item: Item) -> None:
         effect = {"item": item.id, "text": item.text, "verdict": ""}

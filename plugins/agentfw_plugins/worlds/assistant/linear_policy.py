@@ -82,7 +82,8 @@ class LinearPolicy(Policy):
         player.sit_down(self.weights, None if greedy else Random(f"{seed} {len(request.messages)}"))
         player.remember(request.messages[-1].content)
         calls = [one for one in player.answer(request.moment) if not isinstance(one, str)]
-        made = player.made
+        # A turn in which nothing was decided is a choice of one option, so that every turn has a token.
+        made = player.made or [Decision((), ((),), 0)]
         return Generation(
             text=write_decisions(made),
             calls=tuple(calls),
@@ -147,4 +148,4 @@ class _Player(Solver):
         ]
         if not wishes:
             return 0.5
-        return sum(followed(text, (), [str(offer["text"])], about=[scenario]) for text in wishes) / len(wishes)
+        return sum(followed(text, (), [str(offer["words"])], about=[scenario]) for text in wishes) / len(wishes)
