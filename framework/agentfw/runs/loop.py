@@ -31,6 +31,7 @@ from .journal import make_folder
 from .learning import Learning
 from .observer import Observer, told_together
 from .play import Plan, Play, learn_again
+from .query_groups import QueryCurriculum
 from .records import Records
 from .state import State
 from .summary import intervals
@@ -143,9 +144,7 @@ class Loop:
         """The scored groups of an update, their metrics, and how fast they were played."""
         spec, tasks = self.spec, curriculum(self.assembly)
         plan = Plan(
-            # Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can
-            # tell the episodes apart.
-            tasks=in_groups(tasks.of(number), spec.samples, first=tasks.pass_of(number) * spec.samples),
+            tasks=tasks.planned(number, spec.samples),
             policy=learning.teacher or self.assembly.policy,
             sampling=spec.sampling,
             seeds=self.seeds.child("update", number),
@@ -164,7 +163,8 @@ class Loop:
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
         speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
         lines = records.metrics()
-        counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
+        counted = ("turns", "tokens", "failures", "tool_calls", "tool_failures")
+        counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         counts["failed"] = len(play.failures)
         return play.scored_groups(), {**means(lines), "episodes": len(lines), **counts}, speed
 
@@ -227,5 +227,7 @@ class Loop:
 def curriculum(assembly: Assembly) -> Curriculum:
     """The tasks that a training learns from."""
     spec = assembly.spec
-    tasks = assembly.environment.tasks(spec.updates * spec.tasks, "train")
-    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"), updates=spec.updates)
+    tasks, seeds = assembly.environment.tasks(spec.updates * spec.tasks, "train"), Seeds(spec.seed).child("curriculum")
+    if spec.groups == "query":
+        return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=spec.updates)
+    return Curriculum(tasks, spec.tasks, seeds, updates=spec.updates)

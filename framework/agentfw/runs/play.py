@@ -58,7 +58,11 @@ class Plan:
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
-    return [list(group) for _, group in groupby(tasks, key=lambda task: task.index)]
+    """The tasks in groups: those that carry the number of their group, else the samples of one task."""
+    return [
+        list(group)
+        for _, group in groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
+    ]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
@@ -230,6 +234,8 @@ class Play:
             "usage": asdict(episode.usage),
             "judged": asdict(judged),
             "failures": sum(len(turn.failures) for turn in episode.turns),
+            "tool_calls": sum(len(turn.calls) for turn in episode.turns),
+            "tool_failures": len(episode.failed_calls),
             "finish": episode.finish,
             "scores": [
                 [each.component, each.track, float(each.value), each.round, each.turn, self._weight(episode, each)]

@@ -27,7 +27,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -77,7 +77,7 @@ COMPONENTS = {
 
 OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
-OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
+OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
@@ -214,6 +214,11 @@ class RunSpec(Settings):
         default_factory=lambda: EvaluationSettings.model_validate({}),
         description="When and on which tasks the policy is evaluated",
     )
+    groups: Literal["task", "query"] = Field(
+        "task",
+        description="What the episodes of a group have in common: the task, played `samples` times, or the query, "
+        "played once by each of `samples` users; an update then has tasks / samples queries",
+    )
     keep: int = Field(2, ge=1, description="Number of newest versions that stay on disk")
 
     @property
@@ -241,6 +246,12 @@ class RunSpec(Settings):
         if unused := [key for key in OF_RUNS if key in values]:
             raise ValueError(f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks")
         return {**TRAINING_DEFAULTS, **values}
+
+    @model_validator(mode="after")
+    def _fills_its_groups(self) -> RunSpec:
+        if self.optimizer is not None and self.groups == "query" and (self.tasks % self.samples or self.samples < 2):
+            raise ValueError(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
+        return self
 
     @model_validator(mode="after")
     def _has_a_learner(self) -> RunSpec:
