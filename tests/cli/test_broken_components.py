@@ -279,7 +279,7 @@ def test_whoever_selects_it_is_told_who_is_to_blame(zoo: Agentfw, case: Case) ->
     assert f'"{case.name}"' in answer.err
     assert "bug in agentfw" not in answer.err
     assert "Traceback" not in answer.err
-    assert answer.code == (0 if case.kind == "tracker" and case.called or case.called in NOTED else 3), answer.err
+    assert answer.code == (0 if (case.kind == "tracker" and case.called) or case.called in NOTED else 3), answer.err
 
 
 @pytest.mark.slow

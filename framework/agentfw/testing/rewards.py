@@ -10,10 +10,11 @@ import copy
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import groupby
 from typing import get_args
 
-from ..episode import Episode
+from ..episode import Episode, Usage
 from ..scores import RewardModel, Score, Track
 from .checks import CheckFunction, Subject, require
 from .samples import sample_episode
@@ -71,7 +72,9 @@ async def the_same_gets_the_same(subject: Rewards) -> None:
     given = []
     for name in ("first", "second"):
         async with _open(subject, name) as model:
-            given.extend([[await _scores(model, group) for group in _groups(subject)] for _ in range(2)])
+            for _ in range(2):
+                scores = [score for group in _groups(subject) for score in await _scores(model, group)]
+                given.append([replace(score, usage=Usage()) for score in scores])  # a judge may remember its answers
     for again in given[1:]:
         require(again == given[0], "scored again, the same episodes get other scores")
 
