@@ -37,7 +37,7 @@ _UV_FILE = "uv-receipt.toml"
 def install_command(requirements: Sequence[str], *, python: str = sys.executable) -> list[str]:
     """The install command for this environment: pip if available, else uv."""
     _check(requirements)
-    return _installer("install", python=python) + [*requirements]
+    return [*_installer("install", python=python), *requirements]
 
 
 def _installer(verb: str, *flags: str, python: str = sys.executable) -> list[str]:
