@@ -7,7 +7,7 @@ experience.
 
     class Notebook(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:
-            return [Recollection(note) for note in self.notes[-query.limit:]]
+            return [Recollection(note) for note in list(reversed(self.notes))[: query.limit]]
 
 One memory serves all episodes of a run concurrently. State of an episode in progress is kept by `task.id`.
 """
@@ -52,6 +52,10 @@ class Recollection:
 
 class Memory:
     """Base class of memories. Only `recall` must be implemented."""
+
+    shared: bool = False
+    """True where users are meant to see what the memory learned with others, as a team does. Otherwise
+    `agentfw plugins check` makes sure that they don't."""
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         """Return matching items, the best first. An empty result is fine."""

@@ -95,7 +95,7 @@ class PolicyAgent(Agent):
             generation.top_p = self.sampling.top_p
         self._answered = shown, generation
         calls, failures = generation.calls, []
-        if not calls and generation.text:
+        if not calls and generation.text and not self.brief.plain:
             parsed = parse_calls(generation.text, self._names)
             calls, failures = tuple(parsed.calls), parsed.failures
         self._asked += 1

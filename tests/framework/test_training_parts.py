@@ -1,10 +1,8 @@
-"""The small parts of a training: which tasks an update learns from, what is on disk of it, and how long is waited."""
+"""The small parts of a training: which tasks an update learns from, and what is on disk of it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.episode import Task
-from agentfw.errors import EndpointError, PluginError, UsageError
-from agentfw.policy import Generation, Policy, Request
+from agentfw.errors import PluginError, UsageError
 from agentfw.runs.curriculum import Curriculum
-from agentfw.runs.deadline import DeadlinePolicy
 from agentfw.runs.figures import finite, size_of
 from agentfw.runs.query_groups import QueryCurriculum
 from agentfw.runs.state import State
@@ -58,34 +54,6 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
 
     assert State.read(tmp_path) == state
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
-
-
-class Slow(Policy):
-    async def generate(self, request: Request) -> Generation:
-        await asyncio.sleep(0.2)
-        return Generation("late")
-
-    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        raise TimeoutError("a timeout of its own")
-
-
-def test_who_answers_in_time_is_heard_and_who_does_not_is_named() -> None:
-    assert asyncio.run(DeadlinePolicy(Slow(), "slow", 5).generate(Request(()))).text == "late"
-    with pytest.raises(EndpointError, match=r'"slow" has not answered a request within 0\.05 s'):
-        asyncio.run(DeadlinePolicy(Slow(), "slow", 0.05).generate(Request(())))
-
-
-def test_a_timeout_of_the_policys_own_is_not_taken_for_ours() -> None:
-    with pytest.raises(TimeoutError, match="a timeout of its own"):
-        asyncio.run(DeadlinePolicy(Slow(), "slow", 5).logprobs((), ()))
-
-
-def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
-    class Instant(Policy):
-        def generation_time(self, generation: Generation, time_per_token: float) -> float:
-            return 42.0
-
-    assert DeadlinePolicy(Instant(), "instant", 5).generation_time(Generation("x", count=3), 1.0) == 42.0
 
 
 def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:

@@ -79,7 +79,7 @@ OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
-TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "deadline": 600.0}
+TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
 
 
@@ -108,7 +108,8 @@ class RewardChoice(Choice):
 
     weight: float | str = Field(
         1.0,
-        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:CAP` or `ramp:CAP@SHARE`",
+        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:LAST` or `ramp:FIRST->LAST`; a ramp "
+        "that ends early has its share of the training behind it, as `ramp:0.3@0.5`",
     )
 
     @field_validator("weight")
@@ -181,8 +182,18 @@ class RunSpec(Settings):
     time_per_token: float | None = Field(
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
-    deadline: float | None = Field(
-        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the run fails"
+    deadline: float = Field(
+        600.0, gt=0, description="Seconds until a call of a component counts as failed; `inf` is no limit"
+    )
+    retries: int = Field(
+        2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
+    )
+    max_failed: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="Share of the episodes (of a run, an update or an evaluation) that may fail and be left out; "
+        "the run stops when more do. Default: 0.1, in a training 0.25",
     )
     window: int | None = Field(None, ge=1, description="Number of past turns that the policy reads. Default: all")
     recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")
