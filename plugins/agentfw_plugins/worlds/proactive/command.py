@@ -19,6 +19,7 @@ from agentfw.errors import AgentfwError, UsageError
 from agentfw.out import Out
 
 from ...command_options import json_option
+from .view_command import view
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels.timing import Action, AlignmentReport
@@ -37,6 +38,9 @@ _domain = click.option(
 @click.group()
 def proactive() -> None:
     """Data of the proactive world: make, import, annotate and validate dialogues, and rank systems."""
+
+
+proactive.add_command(view)
 
 
 @proactive.group()
