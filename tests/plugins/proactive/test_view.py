@@ -253,7 +253,7 @@ def test_the_table_can_be_sorted_and_filtered(played: RunFolder, tmp_path: Path,
 
 @pytest.mark.slow
 def test_no_text_of_a_model_becomes_markup(tmp_path: Path, chromium: Browsers) -> None:
-    folder = run(tmp_path, "turn", episodes=1, replies=(f"</script><b>bold pending\n{EVIL * 12_000}",))
+    folder = run(tmp_path, "turn", episodes=1, replies=(f"x</script><b>bold pending\n{EVIL * 12_000}",))
 
     file = page(folder, tmp_path)
     browser = chromium()
