@@ -53,6 +53,8 @@ class PolicyAgent(Agent):
         self._answered: tuple[list[Message], Generation] | None = None
         for memory in self.memories:
             memory.begin(task)
+            if brief.profile:
+                memory.meet(task.user, brief.profile)
         offered = [*self._given, *(tool for memory in self.memories for tool in memory.tools(task))]
         self._tools = {tool.action.name: tool for tool in offered}
         self._actions = (*brief.actions, *(tool.action for tool in offered))

@@ -72,6 +72,8 @@ class Brief:
     plain: bool = False
     """Whether the environment reads answers itself. The agent then looks for no calls in the text, so that no text is a
     parse failure; calls that the policy separated from it are carried out as always."""
+    profile: Mapping[str, str] = field(default_factory=dict)
+    """What is known of the user beforehand, in words, by view. Memories and reward models may use it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -301,3 +301,35 @@ def test_an_answer_that_is_broken_off_keeps_how_it_was_sampled() -> None:
     cut = answer.cut(3)
 
     assert (cut.finish, cut.temperature, cut.top_p) == ("interrupted", 0.3, 0.8)
+
+
+class Acquainted(Memory):
+    """Keeps whom it met."""
+
+    def __init__(self) -> None:
+        self.met: list[tuple[str, dict[str, str]]] = []
+
+    async def recall(self, query: Query) -> list[Recollection]:
+        return []
+
+    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+        self.met.append((user, dict(profile)))
+
+
+class Known(Environment):
+    """A world that knows something of its user."""
+
+    def begin(self, world: World, task: Task) -> None:
+        world.finish()
+
+    def profile(self) -> dict[str, str]:
+        return {"about": "likes tea"}
+
+
+def test_a_profile_reaches_the_memories_and_the_record() -> None:
+    memory = Acquainted()
+
+    episode = asyncio.run(Engagement(Known(), PolicyAgent(Policy(), memories=[memory])).run(Task(0, 7, user="ana")))
+
+    assert memory.met == [("ana", {"about": "likes tea"})]
+    assert Episode.from_record(episode.to_record()).profile == {"about": "likes tea"}

@@ -75,6 +75,7 @@ def test_the_buttons_of_the_public_guidelines_find_their_actions() -> None:
     assert {button: action.name for button, action in found.items() if action} == buttons
 
 
+@pytest.mark.slow
 def test_the_same_files_give_the_same_bytes_and_a_change_gives_another_digest(tmp_path: Path) -> None:
     code = (
         "import sys; from agentfw_rewardmodels.timing import load_domain; c = load_domain(sys.argv[1]).catalog;"

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..episode import Usage
 from ..statistics import Interval, bootstrap
+from .failures import reasons
 from .folder import RunFolder
 from .state import State
 
@@ -60,6 +61,8 @@ class Summary:
     """Path of its adapter, below the run's folder."""
     before: Mapping[str, Interval] = field(default_factory=dict)
     """Metrics of the evaluation before the first update of a training."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """Number of episodes that failed and were left out, by reason. They are in no other number."""
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
@@ -182,6 +185,7 @@ def summarize(
         version=state.version,
         adapter=state.adapter,
         before=intervals(folder.evaluation(0).metrics()) if folder.planned_updates else {},
+        failed=reasons(folder.failed()),
     )
 
 
