@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="output directory; must not exist")
     parser.add_argument("--dialogues", type=int, default=2000, help="number of dialogues")
     parser.add_argument("--lessons", type=int, default=20_000, help="number of turns of these dialogues")
-    parser.add_argument("--steps", type=int, default=1500, help="training steps of 16 lessons each")
+    parser.add_argument("--steps", type=int, default=1800, help="training steps of 16 lessons each")
     parser.add_argument("--rate", type=float, default=4e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()

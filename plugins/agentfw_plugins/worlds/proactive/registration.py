@@ -57,5 +57,10 @@ REGISTRATION = Registration(
             str(_SPECS / "proactive-asg.toml"),
             "The paper's baseline that also reads the states of actions so far",
         ),
+        NamedSpec(
+            "train-proactive",
+            str(_SPECS / "train-proactive.toml"),
+            "agentfw train proactive: learns to be ready in time",
+        ),
     ],
 )
