@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .report import write_report
     from .resolution import resolve
     from .spec import SamplingSettings, apply_assignments, parse_spec, read_spec
+    from .summary import Summary
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Journal",
     "RunFolder",
     "SamplingSettings",
+    "Summary",
     "apply_assignments",
     "assemble",
     "find_run",
@@ -42,6 +44,7 @@ __all__ = [
 _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
     "folder": ("RunFolder", "find_run"),
+    "summary": ("Summary",),
     "journal": ("Journal", "read_journal", "write_whole"),
     "report": ("write_report",),
     "resolution": ("resolve",),
