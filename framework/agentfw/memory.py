@@ -14,7 +14,7 @@ One memory serves all episodes of a run concurrently. State of an episode in pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,9 @@ class Memory:
 
     def begin(self, task: Task) -> None:
         """Called when an episode begins. If an earlier attempt at it was interrupted, forget that attempt."""
+
+    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+        """Called when an episode begins whose user has a profile: what is known beforehand, in words, by view."""
 
     def tools(self, task: Task) -> Sequence[Tool]:
         """Actions that the agent of this episode can call on the memory itself."""

@@ -76,6 +76,7 @@ class Forgetful(Notebook):
         return ()
 
 
+@pytest.mark.slow
 def test_an_environment_that_never_ends_is_named() -> None:
     details = failures("environment", Clock)
 
@@ -241,6 +242,7 @@ def test_the_fixture_works_in_an_empty_folder(agentfw_host: Any, tmp_path: Path)
     assert Path.cwd() == tmp_path
 
 
+@pytest.mark.slow
 def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -151,6 +151,7 @@ def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any,
     assert State.read(training.folder.path).update == 0, "an update that isn't served doesn't count"
 
 
+@pytest.mark.slow
 def test_after_an_error_the_training_goes_on_where_it_was(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,3 +218,42 @@ def test_a_kill_between_state_and_figures_loses_no_line(laboratory: Any, tmp_pat
 
     assert folder.updates() == expected
     assert json.loads((folder.path / "state.json").read_text())["line"] == expected[-1]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "words"), [({"temperature": 0.0}, "at temperature 0"), ({"top_p": 0.9}, "with top_p 0.9")]
+)
+def test_samples_whose_probabilities_are_unknown_are_refused_before_there_is_a_folder(
+    sampling: dict[str, float], words: str, laboratory: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        laboratory.create(tmp_path / "runs", sampling=sampling)
+
+    assert caught.value.fix == f"--set sampling.{next(iter(sampling))}=1"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    answer = bandit.Biased.generate
+
+    async def greedy(self: Any, request: Any) -> Any:
+        generation = await answer(self, request)
+        generation.temperature = 0.0
+        return generation
+
+    monkeypatch.setattr(bandit.Biased, "generate", greedy)
+    training = laboratory.create(tmp_path, updates=1)
+
+    with pytest.raises(UsageError, match=r'turn 0 of episode .* by "biased" is sampled at temperature 0'):
+        asyncio.run(training.execute())
+
+    assert list(training.folder.rollouts(1).episodes()) == []
+
+
+def test_evaluations_may_be_greedy(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, updates=1, evaluation={"tasks": 2, "sampling": {"temperature": 0}})
+
+    assert training.folder.state == "done"

@@ -13,6 +13,7 @@ from agentfw.episode import Task
 from agentfw.errors import PluginError, UsageError
 from agentfw.runs.curriculum import Curriculum
 from agentfw.runs.figures import finite, size_of
+from agentfw.runs.query_groups import QueryCurriculum
 from agentfw.runs.state import State
 from agentfw.seeds import Seeds
 
@@ -70,3 +71,30 @@ def test_a_version_is_a_file_or_a_folder(tmp_path: Path) -> None:
 
     assert size_of(tmp_path / "adapter") == 7
     assert size_of(tmp_path / "adapter" / "config.json") == 2
+
+
+def of_queries(updates: int = 20, samples: int = 3) -> QueryCurriculum:
+    """Four queries, each of which ten users have, and one that only two have."""
+    users = [(f"query {query}", f"user {user}") for query in range(4) for user in range(10)]
+    users += [("rare", "user 1"), ("rare", "user 2")]
+    tasks = [Task(index, 7, user, query=query) for index, (query, user) in enumerate(users)]
+    return QueryCurriculum(tasks, 6, Seeds(7), samples=samples, updates=updates)
+
+
+def test_a_group_of_a_query_has_different_users_and_no_episode_comes_twice() -> None:
+    plan = of_queries()
+
+    planned = [plan.planned(update, 3) for update in range(1, 21)]
+
+    for tasks in planned:
+        groups = [[task for task in tasks if task.group == number] for number in (0, 1)]
+        assert [len({task.user for task in group}) for group in groups] == [3, 3]
+        assert [len({task.query for task in group}) for group in groups] == [1, 1]
+    assert len({task.id for tasks in planned for task in tasks}) == 20 * 6
+    assert "rare" not in {task.query for tasks in planned for task in tasks}
+    assert planned == [of_queries().planned(update, 3) for update in range(1, 21)]
+
+
+def test_too_few_users_of_a_query_are_an_error_before_anything_is_played() -> None:
+    with pytest.raises(UsageError, match="2 queries that 3 users have, but the split has 0"):
+        QueryCurriculum([Task(index, 7, f"user {index}") for index in range(9)], 6, Seeds(7), samples=3, updates=2)

@@ -32,6 +32,7 @@ from .journal import make_folder
 from .proof import Proof
 from .spec import RunSpec
 from .state import State
+from .turn_checks import check_sampling
 
 __all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
 
@@ -216,7 +217,10 @@ def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
         )
     if spec.teacher is not None and teacher is not None:
         teacher = GuardedPolicy(teacher, Guard(host, "policy", spec.teacher.name, spec.deadline))
-    return Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher)
+    learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher)
+    if learning.needs_tokens:
+        check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
+    return learning
 
 
 def _loss(guard: Guard, optimizer: Optimizer) -> Loss:
