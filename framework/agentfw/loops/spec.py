@@ -103,21 +103,18 @@ class LoopSpec(Settings):
         try:
             return parse_spec(_filled(apply_assignments(values, parse_assignments(assignments)), places))
         except AgentfwError as error:
-            error.message = f"variant {variant}, {phase}: {error.message}"
-            raise
+            raise _in(variant, phase, error) from None
 
     def check(self, host: Host) -> None:
         """Raise for whatever is wrong with any phase of any variant, before anything is played."""
-        places = {"store": "store"}
+        phases: tuple[Phase, ...] = ("live", "train", "exam")
         for variant in self.variants:
-            phases: tuple[Phase, ...] = ("live", "train", "exam")
             for phase in phases:
+                spec = self.phase(variant, phase, {"store": "store"}, seed=0)
                 try:
-                    resolve(self.phase(variant, phase, places, seed=0), host)
+                    resolve(spec, host)
                 except AgentfwError as error:
-                    if variant not in error.message:
-                        error.message = f"variant {variant}, {phase}: {error.message}"
-                    raise
+                    raise _in(variant, phase, error) from None
 
 
 def read_loop(path: Path) -> LoopSpec:
@@ -125,6 +122,10 @@ def read_loop(path: Path) -> LoopSpec:
     spec = validate(LoopSpec, read_spec(path), str(path))
     assert isinstance(spec, LoopSpec)
     return spec
+
+
+def _in(variant: str, phase: Phase, error: AgentfwError) -> SettingsError:
+    return SettingsError(f"variant {variant}, {phase}: {error.message}", fix=error.fix)
 
 
 def _filled(value: Any, places: Mapping[str, str]) -> Any:
