@@ -152,7 +152,8 @@ def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, 
     listed, shown = agentfw("runs", "list"), agentfw("runs", "show", old.parent.name)
 
     assert listed.out.count("done") == 1
-    assert "1 more can't be read" in listed.err
+    assert listed.out.count("unreadable") == 1
+    assert f"agentfw runs show {old.parent.name}" in listed.err
     assert (shown.code, "is in format 1" in shown.err) == (2, True)
     assert "fix:" in shown.err
 

@@ -161,3 +161,28 @@ def test_an_assignment_to_nothing_is_told(assignment: str, words: str, fix: str)
 
     assert words in caught.value.message
     assert fix in caught.value.fix
+
+
+def test_a_component_whose_name_has_dots_is_set_by_its_name() -> None:
+    values = {"memories": ["my.notes", "my.notes.old"]}
+
+    changed = apply_assignments(values, parse_assignments(["memory.my.notes.limit=3", "memory.my.notes.old.limit=4"]))
+
+    assert [choice["settings"]["limit"] for choice in changed["memories"]] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"split": "foo"}, "must be train, validation or test"),
+        ({"episodes": 10**20}, "must be at most 1000000"),
+    ],
+)
+def test_what_no_run_can_mean_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        parse_spec({"environment": "inbox", "policy": "random", **values})
+
+
+def test_a_spec_file_that_has_no_end_is_refused() -> None:
+    with pytest.raises(UsageError, match="has more than"):
+        read_spec(Path("/dev/zero"))

@@ -24,6 +24,7 @@ With an optimizer, the run learns from what it plays. It is then called a traini
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -387,16 +388,19 @@ def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> l
 
 def _by_name(value: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     """The settings by component. A name may have dots: `my.notes.limit` is `limit` of "my.notes"."""
-    found: dict[str, Any] = {}
-    for first, inner in value.items():
-        name = first
-        while name not in names and isinstance(inner, Mapping) and len(inner) == 1:
-            ((key, deeper),) = inner.items()
-            if not any(known.startswith(f"{name}.{key}") for known in names):
-                break
-            name, inner = f"{name}.{key}", deeper
-        found[name] = inner
-    return found
+    rest, found = copy.deepcopy(dict(value)), dict[str, Any]()
+    for name in sorted((name for name in names if "." in name), key=len, reverse=True):
+        *path, last = name.split(".")
+        tables = [rest]
+        for part in path:
+            inner = tables[-1].get(part)
+            tables.append(inner if isinstance(inner, dict) else {})
+        if last in tables[-1]:
+            found[name] = tables.pop().pop(last)
+            for table, part in zip(reversed(tables), reversed(path), strict=True):
+                if not table[part]:
+                    del table[part]
+    return found | rest
 
 
 def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tuple[str, ...]) -> dict[str, Any]:

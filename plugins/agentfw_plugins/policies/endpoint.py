@@ -22,7 +22,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from agentfw.errors import EndpointError
+from agentfw.errors import EndpointError, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -158,6 +158,9 @@ class Endpoint:
                     last, asked = f"HTTP {response.status_code}: {words}", _retry_after(response)
                     busy = response.status_code == 429
                     check = "lower concurrency, or raise deadline" if busy else "see the server's log"
+                elif 300 <= response.status_code < 400:
+                    where = response.headers.get("location") or "an address that it doesn't name"
+                    raise Refused(url, response.status_code, f"it redirects to {one_line(where)}")
                 elif response.status_code != 200:
                     raise Refused(url, response.status_code, words)
                 else:

@@ -82,7 +82,7 @@ class MCPToolbox(Toolbox):
     async def _once(self, name: str, arguments: Mapping[str, Any]) -> str:
         link = await self._living()
         await link.ready()
-        return _answer(name, await link.call(name, arguments))
+        return answer_of(name, await link.call(name, arguments), self.settings.longest)
 
     async def _living(self) -> Link:
         """The connection, or a new one if it is over."""
@@ -109,11 +109,13 @@ class _MCPTool(Tool):
         return await self._box.call(self._name, arguments)
 
 
-def _answer(name: str, result: CallToolResult) -> str:
-    """The text of a result. An error result is a refusal."""
+def answer_of(name: str, result: CallToolResult, longest: int) -> str:
+    """The text of a result, at most `longest` characters of it. An error result is a refusal."""
     text = "\n".join(_shown(block) for block in result.content)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
+    if len(text) > longest:
+        text = f"{text[:longest]}\n[{len(text) - longest:,} more characters are left out]"
     if result.is_error:
         raise InterventionRefused(text or f"{name} failed and gave no reason")
     return text

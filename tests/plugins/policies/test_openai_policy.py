@@ -474,6 +474,17 @@ def test_a_server_that_asks_for_more_time_than_there_is_fails_at_once() -> None:
     assert "1 try" in error.message
 
 
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [({"location": "https://elsewhere/v1"}, "it redirects to https://elsewhere/v1"), ({}, "that it doesn't name")],
+)
+def test_a_redirect_is_told_with_where_it_leads(headers: dict[str, str], words: str) -> None:
+    with serving(Reply(b"", 301, headers=headers)) as (address, _):
+        error = fails(policy_at(address))
+
+    assert words in error.message
+
+
 @pytest.mark.parametrize("status", [408, 409, 500, 503])
 def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
     with serving(Reply(b"oh no", status), Reply(b"oh no", status), completion()) as (address, server):

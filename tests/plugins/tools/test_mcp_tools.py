@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
 from agentfw.testing import contract_tests
 from agentfw.tool import Tool
-from agentfw_plugins.tools.mcp import MCPToolbox
+from agentfw_plugins.tools.mcp import MCPToolbox, answer_of
 from agentfw_plugins.tools.mcp_settings import MCPSettings
 
 pytest.importorskip("mcp")
@@ -129,6 +129,16 @@ def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
             assert await tools["kitchen_add"].answer({"a": 1, "b": 1}) == (True, "2")
 
     asyncio.run(run())
+
+
+def test_an_answer_that_is_too_long_is_cut_and_says_so() -> None:
+    from mcp.types import CallToolResult, TextContent
+
+    result = CallToolResult(content=[TextContent(type="text", text="x" * 1_000_000)])
+
+    text = answer_of("read", result, longest=100)
+
+    assert text == "x" * 100 + "\n[999,900 more characters are left out]"
 
 
 @pytest.mark.slow
