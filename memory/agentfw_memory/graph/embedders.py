@@ -34,7 +34,7 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.bm25 import tokens
+from agentfw_memory.graph.words import tokens
 
 __all__ = ["CallableEmbedder", "Embedder", "HashEmbedder", "WordLlamaEmbedder", "default_embedder", "open_embedder"]
 
