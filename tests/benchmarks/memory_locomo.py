@@ -113,7 +113,7 @@ def ask(conversation: Conversation, settings: GraphSettings, embedder: str, shuf
         ids = dict(zip(conversation.turns, (skill.id for skill in added), strict=True))
         for question in conversation.questions:
             wanted = {ids[turn] for turn in question.evidence}
-            hits = [hit.skill.id for hit in graph.recall(question.text, user=question.user, k=50)]
+            hits = [hit.skill.id for hit in graph.recall(question.text, user=question.user, k=max(DEPTHS))]
             for depth in DEPTHS:
                 figures.found[depth].append(len(wanted.intersection(hits[:depth])) / len(wanted))
             figures.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in wanted), 0.0))

@@ -15,6 +15,11 @@ __all__ = ["Connections"]
 
 REMEMBERED = 5
 """Number of latest trajectories of a skill that are followed. A popular skill has thousands."""
+SAMPLED = 2000
+"""Number of latest uses that are kept with their rewards."""
+
+Use = tuple[int, int, float]
+"""A user, a skill that a trajectory of theirs used, and its reward."""
 
 
 class Connections:
@@ -27,6 +32,7 @@ class Connections:
         """The skills of each scenario."""
         self.scenarios: dict[int, set[int]] = {}
         """The scenarios of each skill."""
+        self.uses: deque[Use] = deque(maxlen=SAMPLED)
         self._used: dict[int, list[int]] = {}
         self._trajectories: dict[int, deque[int]] = {}
 
@@ -40,8 +46,9 @@ class Connections:
         for skill, scenario in self._store.scenarios(touched):
             self.members.setdefault(scenario, set()).add(skill)
             self.scenarios.setdefault(skill, set()).add(scenario)
-        for row, trajectory, skill in self._store.uses(self._row):
+        for row, trajectory, user, skill, reward in self._store.uses(self._row):
             self._row = row
+            self.uses.append((user, skill, reward))
             self._used.setdefault(trajectory, []).append(skill)
             self._trajectories.setdefault(skill, deque(maxlen=REMEMBERED)).append(trajectory)
 
@@ -49,6 +56,7 @@ class Connections:
         """Forget skills. A forgotten user may have made any of the trajectories, so these are read again."""
         self._drop_scenarios(gone)
         self._row = 0
+        self.uses.clear()
         self._used.clear()
         self._trajectories.clear()
 

@@ -83,8 +83,7 @@ class GraphCache:
             self._update_saved_index()
         self._load_relations(touched if self.counter else None)
         self._mates.clear()
-        if self._settings.siblings:
-            self.connections.catch_up(touched if self.counter else None)
+        self.connections.catch_up(touched if self.counter else None)
         for user in self._store.profiles_changed(self.counter):
             self._users.pop(user, None)
         self.counter = counter

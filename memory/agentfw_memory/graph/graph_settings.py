@@ -48,7 +48,7 @@ class GraphSettings:
     """Whether the terms of user, community and neighbours count as much as they can tell apart on this graph."""
     query_similarity: Literal["hybrid", "vectors", "words"] = "hybrid"
     """How queries and skills are compared: by vectors and words together, or by one of them alone."""
-    candidates: int = 10
+    candidates: int = 5
     """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
     second_hop: Literal["connected", "owner"] = "connected"
     """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement or
@@ -114,7 +114,12 @@ class GraphSettings:
         communities, B2 finds them by Louvain. B3 never learns. B4 compares words instead of vectors.
         """
         paper = cls(
-            query_similarity="vectors", calibrate=False, second_hop="owner", neighbour_weight=0.0, time_weight=0.0
+            query_similarity="vectors",
+            calibrate=False,
+            candidates=10,
+            second_hop="owner",
+            neighbour_weight=0.0,
+            time_weight=0.0,
         )
         changes: dict[str, dict[str, Any]] = {
             "full": {},

@@ -24,7 +24,7 @@ __all__ = ["HybridSimilarity", "Scores", "Similarity", "VectorSimilarity", "Word
 
 Scores = NDArray[np.floating[Any]]
 
-SPREAD = 0.15
+SPREAD = 0.05
 """What one standard deviation counts: about the standard deviation of cosines of unrelated sentences."""
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""

@@ -207,8 +207,8 @@ class Store(Protocol):
     def scenarios(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int]]:
         """Return (skill, scenario) for the valid APPLIES_TO and TRIGGERS edges of these skills, or of all skills."""
 
-    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int]]:
-        """Yield the valid EXECUTED edges after a row: (row, trajectory, skill), oldest first."""
+    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
+        """Yield the valid EXECUTED edges after a row: (row, trajectory, its user, skill, reward), oldest first."""
 
     def profile(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile."""

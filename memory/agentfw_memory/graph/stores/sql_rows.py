@@ -253,9 +253,10 @@ class SqlRows(ABC):
         of_these = f"{applies} AND source {self.any_of} {now} UNION {triggers} AND target {self.any_of} {now}"
         return sorted(self._rows(of_these, *wanted, *wanted))
 
-    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int]]:
+    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
         sql = (
-            f"SELECT e.row, e.source, e.target FROM {self.edges_by_row} WHERE e.row > ? AND e.tenant = ? "
+            f'SELECT e.row, e.source, t."user", e.target, e.weight FROM {self.edges_by_row} '
+            "CROSS JOIN trajectory t WHERE t.tenant = e.tenant AND t.number = e.source AND e.row > ? AND e.tenant = ? "
             "AND e.valid_to IS NULL AND e.kind = 'EXECUTED' ORDER BY e.row LIMIT 50000"
         )
         while batch := self._rows(sql, after, self._tenant):
