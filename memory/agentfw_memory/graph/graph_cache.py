@@ -53,7 +53,7 @@ class GraphCache:
         self._sums: dict[int, Floats] = {}
         self._siblings: dict[tuple[int, bool], Integers] = {}
         self._mates: dict[int, Integers] = {}
-        self._sample: Integers | None = None
+        self._background: Float32Array | None = None
 
     def __len__(self) -> int:
         """The number of valid skills."""
@@ -70,7 +70,7 @@ class GraphCache:
         Rows that are newer still may be taken over too, and will be again the next time.
         """
         touched: list[int] = []
-        self._sample = None
+        self._background = None
         gone = self._store.ended(self.counter) if self.counter else []
         self._drop(gone)
         if gone:
@@ -143,11 +143,13 @@ class GraphCache:
 
     def background(self, user: int | None) -> Float32Array:
         """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
-        if self._sample is None:
-            self._sample = _drawn(np.flatnonzero(self.live & self.shared), BACKGROUND)
+        if self._background is None:
+            self._background = self.vectors(_drawn(np.flatnonzero(self.live & self.shared), BACKGROUND))
         private = self.private_skills(user)
+        if not private:
+            return self._background
         own = _drawn(np.fromiter(private, np.int64, len(private)), BACKGROUND)
-        return self.vectors(np.concatenate([self._sample, own]))
+        return np.concatenate([self._background, self.vectors(own)])
 
     # Helpers
 

@@ -4,7 +4,7 @@ Every weight, threshold and optional part of the method is a setting, so each ab
 settings: `GraphSettings.ablation("B1")`.
 
     >>> GraphSettings(candidates=20).siblings
-    20
+    10
     >>> GraphSettings.ablation("B1").community_weight
     0.0
 
@@ -53,7 +53,7 @@ class GraphSettings:
     second_hop: Literal["connected", "owner"] = "connected"
     """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement or
     their time, or those of the same owner (as in the paper)."""
-    siblings: int = 20
+    siblings: int = 10
     """Maximum number of other skills of a candidate's scenario or owner to consider. 0 turns the second hop off."""
 
     communities: Literal["leiden", "louvain"] = "leiden"
@@ -117,6 +117,7 @@ class GraphSettings:
             query_similarity="vectors",
             calibrate=False,
             candidates=10,
+            siblings=20,
             second_hop="owner",
             neighbour_weight=0.0,
             time_weight=0.0,

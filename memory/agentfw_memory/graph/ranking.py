@@ -70,9 +70,14 @@ def rank(
     candidates = similarity.best(wanted) if wanted else np.zeros(0, np.int64)
     if not len(candidates):
         return []
-    found = _connected(cache, candidates, user, settings)
+    around = {}
+    if settings.neighbour_weight:
+        around = {number: cache.around(number, user) for number in candidates.tolist()}
+    found = _connected(cache, candidates, around, user, settings)
     pool = np.fromiter(found, np.int64, len(found))
-    around = {} if not settings.neighbour_weight else {number: cache.around(number, user) for number in found}
+    for other in dict.fromkeys(other for others in list(around.values()) for other in others):
+        if other not in around:
+            around[other] = cache.around(other, user)
     extra = [other for others in around.values() for other in others if other not in found]
     everything = np.concatenate([pool, np.array(list(dict.fromkeys(extra)), np.int64)])
     vectors = cache.vectors(everything)
@@ -116,7 +121,11 @@ def rank(
 
 
 def _connected(
-    cache: GraphCache, candidates: Integers, user: int | None, settings: GraphSettings
+    cache: GraphCache,
+    candidates: Integers,
+    around: Mapping[int, Sequence[int]],
+    user: int | None,
+    settings: GraphSettings,
 ) -> dict[int, Found | None]:
     """Return the candidates, followed by the skills that are connected to them."""
     found: dict[int, Found | None] = dict.fromkeys(candidates.tolist())
@@ -136,8 +145,7 @@ def _connected(
     for number in first:
         add(number, "complement", _visible(cache, cache.complements.get(number, ()), user))
         add(number, "trajectory", _visible(cache, cache.connections.used_with(number), user))
-        if settings.neighbour_weight:
-            add(number, "time", cache.around(number, user))
+        add(number, "time", around.get(number, ()))
     seen: set[int] = set()
     for number in first:
         for scenario in sorted(cache.connections.scenarios.get(number, set()) - seen):
@@ -157,7 +165,7 @@ def _sums(pool: Integers, everything: Integers, by_query: Scores, around: Mappin
     sums = np.zeros(len(pool))
     if around:
         similarity = dict(zip(everything.tolist(), by_query.tolist(), strict=True))
-        sums[:] = [sum(max(similarity[other], 0.0) for other in around[number]) for number in pool.tolist()]
+        sums[:] = [sum(max(similarity[other], 0.0) for other in around.get(number, ())) for number in pool.tolist()]
     return sums
 
 

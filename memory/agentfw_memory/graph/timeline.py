@@ -56,13 +56,15 @@ class Timeline:
         if number not in self._places:
             return []
         moment = self._places[number][1]
-        before: list[Moment] = []
-        after: list[Moment] = []
+        before, after = (moment[0] - GAP, -1), (moment[0] + GAP, -1)
         for part in parts:
-            order = self._orders.get(part, [])
+            order = self._orders.get(part)
+            if not order:
+                continue
             place = bisect_left(order, moment)
-            before += order[max(place - 1, 0) : place]
-            place += order[place : place + 1] == [moment]
-            after += order[place : place + 1]
-        nearest = [*sorted(before)[-1:], *sorted(after)[:1]]
-        return [other for when, other in nearest if abs(when - moment[0]) <= GAP]
+            if place and order[place - 1] > before:
+                before = order[place - 1]
+            place += place < len(order) and order[place] == moment
+            if place < len(order) and order[place] < after:
+                after = order[place]
+        return [other for _, other in (before, after) if other >= 0]

@@ -35,9 +35,9 @@ SHARED = 0
 
 SATURATION, LENGTH = 1.2, 0.75
 """The usual values of BM25's k1 and b."""
-MATCHES_READ = 40_000
+MATCHES_READ = 20_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
-SCORED = 400
+SCORED = 150
 """Number of proposed skills whose exact scores are computed."""
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
@@ -179,7 +179,7 @@ class Question:
         ]
         read.sort(key=lambda one: len(one[0]))
         ends = np.cumsum([len(numbers) for numbers, _ in read])
-        read = read[: int(np.searchsorted(ends, MATCHES_READ)) + 1]
+        read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:
             return np.zeros(0, np.int64)
         weights = np.zeros(max(int(numbers.max()) for numbers, _ in read) + 1, np.float32)
