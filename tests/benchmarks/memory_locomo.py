@@ -20,7 +20,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def conversations(path: Path) -> Iterator[Conversation]:
             said = spoken.get(f"session_{session}", ())
             for place, turn in enumerate(said):
                 began = datetime.strptime(spoken[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
-                when = began.replace(tzinfo=timezone.utc).timestamp() + place
+                when = began.replace(tzinfo=UTC).timestamp() + place
                 text = " ".join(filter(None, (f"{turn['speaker']}: {turn['text']}", turn.get("blip_caption"))))
                 turns[turn["dia_id"]] = NewSkill(turn["speaker"], text, visibility="shared", valid_from=when)
         people = (spoken["speaker_a"], spoken["speaker_b"])

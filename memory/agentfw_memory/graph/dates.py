@@ -33,7 +33,7 @@ _NAMED = re.compile(
             rf"\b{_DAY.format(2)}(?: of)? (?P<month2>{_MONTH})\b\.?(?:,? {_YEAR.format(2)}\b)?",
             rf"\b(?P<month3>{_MONTH})\.? {_DAY.format(3)}\b(?:,? {_YEAR.format(3)}\b)?",
             rf"\b(?P<month4>{_MONTH})\.?,?(?: of)? {_YEAR.format(4)}\b",
-            rf"\b(?:in|during|since|of) (?P<month5>{_MONTH})\b",
+            rf"\b(?:in|during|since|of) (?P<month5>{_MONTH})\b(?!\.?,?(?: of)? \d)",
             rf"\b{_YEAR.format(6)}\b",
         )
     )

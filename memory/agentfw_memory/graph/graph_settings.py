@@ -51,8 +51,8 @@ class GraphSettings:
     candidates: int = 5
     """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
     second_hop: Literal["connected", "owner"] = "connected"
-    """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement or
-    their time, or those of the same owner (as in the paper)."""
+    """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement
+    or their time, or those of the same owner (as in the paper)."""
     siblings: int = 10
     """Maximum number of other skills of a candidate's scenario or owner to consider. 0 turns the second hop off."""
 

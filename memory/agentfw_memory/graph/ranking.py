@@ -19,7 +19,7 @@ contradicting skills isn't held back by the other.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,14 +70,11 @@ def rank(
     candidates = similarity.best(wanted) if wanted else np.zeros(0, np.int64)
     if not len(candidates):
         return []
-    around = {}
+    around: dict[int, list[int]] = {}
     if settings.neighbour_weight:
         around = {number: cache.around(number, user) for number in candidates.tolist()}
     found = _connected(cache, candidates, around, user, settings)
     pool = np.fromiter(found, np.int64, len(found))
-    for other in dict.fromkeys(other for others in list(around.values()) for other in others):
-        if other not in around:
-            around[other] = cache.around(other, user)
     extra = [other for others in around.values() for other in others if other not in found]
     everything = np.concatenate([pool, np.array(list(dict.fromkeys(extra)), np.int64)])
     vectors = cache.vectors(everything)
@@ -154,19 +151,28 @@ def _connected(
     return found
 
 
-def _visible(cache: GraphCache, skills: Iterable[int], user: int | None) -> list[int]:
+def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> list[int]:
+    if not skills:
+        return []
     numbers = np.array([skill for skill in skills if skill < len(cache.live) and cache.live[skill]], np.int64)
     found: list[int] = numbers[cache.visible_to(user, numbers)].tolist()
     return found
 
 
 def _sums(pool: Integers, everything: Integers, by_query: Scores, around: Mapping[int, Sequence[int]]) -> Scores:
-    """Return for each skill of the pool the sum of its neighbours' similarities to the query, where above average."""
-    sums = np.zeros(len(pool))
-    if around:
-        similarity = dict(zip(everything.tolist(), by_query.tolist(), strict=True))
-        sums[:] = [sum(max(similarity[other], 0.0) for other in around.get(number, ())) for number in pool.tolist()]
-    return sums
+    """Return for each skill of the pool the sum of its neighbours' similarities to the query, where above average.
+
+    Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
+    """
+    places = {number: place for place, number in enumerate(everything.tolist())}
+    sums, similarity = np.zeros(len(everything)), np.maximum(by_query, 0.0)
+    for number, others in around.items():
+        place = places[number]
+        for other in others:
+            sums[place] += similarity[places[other]]
+            if other not in around:
+                sums[places[other]] += similarity[place]
+    return sums[: len(pool)]
 
 
 def _within(cache: GraphCache, pool: Integers, times: Sequence[tuple[float, float]]) -> Scores:

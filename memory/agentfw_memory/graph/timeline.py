@@ -19,6 +19,8 @@ __all__ = ["Timeline"]
 
 GAP = 3600.0
 """Maximum number of seconds between neighbours."""
+NOBODY = 2**63
+"""A number above that of any skill."""
 
 Moment = tuple[float, int]
 
@@ -56,7 +58,7 @@ class Timeline:
         if number not in self._places:
             return []
         moment = self._places[number][1]
-        before, after = (moment[0] - GAP, -1), (moment[0] + GAP, -1)
+        before, after = (moment[0] - GAP, -1), (moment[0] + GAP, NOBODY)
         for part in parts:
             order = self._orders.get(part)
             if not order:
@@ -67,4 +69,4 @@ class Timeline:
             place += place < len(order) and order[place] == moment
             if place < len(order) and order[place] < after:
                 after = order[place]
-        return [other for _, other in (before, after) if other >= 0]
+        return [other for _, other in (before, after) if 0 <= other < NOBODY]

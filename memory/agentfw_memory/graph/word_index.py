@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Floats, Integers
+from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.words import terms
 
 __all__ = ["SHARED", "Question", "WordIndex"]
@@ -35,9 +35,9 @@ SHARED = 0
 
 SATURATION, LENGTH = 1.2, 0.75
 """The usual values of BM25's k1 and b."""
-MATCHES_READ = 20_000
+MATCHES_READ = 10_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
-SCORED = 150
+SCORED = 100
 """Number of proposed skills whose exact scores are computed."""
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
@@ -64,6 +64,8 @@ class WordIndex:
         self._part_of: dict[int, int] = {}
         self._texts: dict[int, bytes] = {}
         """By skill: pairs of a term and its count, as 32-bit integers. Dictionaries would take ten times as much."""
+
+        self._weights, self._places = np.zeros(1024, np.float32), np.zeros(1024, np.int64)
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -112,6 +114,11 @@ class WordIndex:
         """Prepare a query for a user, who sees the shared skills and their own."""
         parts = [self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts]
         return Question(self, Counter(terms(query)), parts)
+
+    def scratch(self, size: int) -> tuple[Float32Array, Integers]:
+        """Return two arrays by skill to work with. The first one holds zeros, and must do so afterwards."""
+        self._weights, self._places = grown(self._weights, size), grown(self._places, size)
+        return self._weights, self._places
 
     def _number_of(self, term: str) -> int:
         number = self._terms.get(term)
@@ -162,11 +169,11 @@ class Question:
         rarities = np.zeros(len(self._index._names) + 1)
         for _, term, rarity in self._found:
             rarities[term] = rarity
-        rarity = rarities[pairs[:, 0]]
-        here = np.flatnonzero(rarity)
+        weights = rarities[pairs[:, 0]]
+        here = np.flatnonzero(weights)
         owner, counts = owner[here], pairs[here, 1]
         saturation = SATURATION * (1.0 - LENGTH + LENGTH * lengths[owner] / self._mean)
-        scores = np.bincount(owner, rarity[here] * counts / (counts + saturation), len(texts))
+        scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(texts))
         return np.minimum(scores / self._highest, 1.0)
 
     def _proposed(self, count: int) -> Integers:
@@ -182,12 +189,17 @@ class Question:
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:
             return np.zeros(0, np.int64)
-        weights = np.zeros(max(int(numbers.max()) for numbers, _ in read) + 1, np.float32)
+        matches = np.concatenate([numbers for numbers, _ in read])
+        weights, places = self._index.scratch(int(matches.max()) + 1)
         for numbers, rarity in read:
             weights[numbers] += rarity
-        found = np.flatnonzero(weights)
-        if len(found) > count:
-            lowest = np.partition(weights[found], len(found) - count)[len(found) - count]
-            above, level = found[weights[found] > lowest], found[weights[found] == lowest]
-            found = np.concatenate([above, level[: count - len(above)]])
-        return found
+        # Keep one match of each skill: the last one that wrote its place.
+        places[matches] = np.arange(len(matches))
+        found: Integers = matches[places[matches] == np.arange(len(matches))]
+        rarities = weights[found]
+        weights[matches] = 0.0
+        if len(found) <= count:
+            return found
+        lowest = np.partition(rarities, len(found) - count)[len(found) - count]
+        above, level = found[rarities > lowest], found[rarities == lowest]
+        return np.concatenate([above, np.sort(level)[: count - len(above)]])

@@ -58,8 +58,20 @@ class SkillGraphSettings(Settings):
     query_similarity: Literal["hybrid", "vectors", "words"] = Field(
         _PLAIN.query_similarity, description="Compare texts by vectors and words together, or by one of them."
     )
-    candidates: int = Field(_PLAIN.candidates, ge=0, description="Number of candidates found by similarity alone.")
-    siblings: int = Field(_PLAIN.siblings, ge=0, description="Number of further skills of a candidate's owner.")
+    neighbour_weight: float = Field(
+        _PLAIN.neighbour_weight, description="Share of the similarity of the skills just before and after."
+    )
+    time_weight: float = Field(_PLAIN.time_weight, description="Bonus for a skill of a time that the query names.")
+    calibrate: bool = Field(
+        _PLAIN.calibrate, description="Weight the terms of the graph by what they can tell apart on it."
+    )
+    candidates: int = Field(_PLAIN.candidates, ge=0, description="Number of candidates by each way of comparing.")
+    second_hop: Literal["connected", "owner"] = Field(
+        _PLAIN.second_hop, description="Further skills: those connected to a candidate, or those of its owner."
+    )
+    siblings: int = Field(
+        _PLAIN.siblings, ge=0, description="Number of further skills of a candidate's scenario or owner."
+    )
     communities: Literal["leiden", "louvain"] = Field(
         _PLAIN.communities, description="Algorithm that finds communities."
     )
