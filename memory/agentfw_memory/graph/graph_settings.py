@@ -30,7 +30,7 @@ class GraphSettings:
 
     query_weight: float = 0.4
     """Weight of the similarity of query and skill."""
-    user_weight: float = 0.1
+    user_weight: float = 0.05
     """Weight of the similarity of user and skill. A user's vector is their profile, or the mean of their skills."""
     community_weight: float = 0.2
     """Weight of the share of community levels that user and skill have in common."""
@@ -116,6 +116,7 @@ class GraphSettings:
         paper = cls(
             query_similarity="vectors",
             calibrate=False,
+            user_weight=0.1,
             candidates=10,
             siblings=20,
             second_hop="owner",

@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -31,7 +31,7 @@ from agentfw.out import Out
 from ..command_options import json_option, one_line
 
 if TYPE_CHECKING:
-    from agentfw_memory import SkillGraph
+    from agentfw_memory import Hit, SkillGraph
 
 __all__ = ["memory"]
 
@@ -99,8 +99,9 @@ def stats(store: str, tenant: str, out: Out) -> None:
 @click.option(
     "-k", "count", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
 )
+@click.option("--why", is_flag=True, help="Show a table of what each term adds to the score.")
 @_on_a_store
-def recall(query: str, user: str, count: int, store: str, tenant: str, out: Out) -> None:
+def recall(query: str, user: str, count: int, why: bool, store: str, tenant: str, out: Out) -> None:
     """Search for skills that match a query and a user."""
     with _opened(store, tenant) as graph:
         hits = graph.recall(query, user=user, k=count)
@@ -109,13 +110,32 @@ def recall(query: str, user: str, count: int, store: str, tenant: str, out: Out)
         return
     if not hits:
         out.note(f"no skill visible to {user} matches")
+    if why and hits:
+        _reasons(hits, out)
+        return
     for hit in hits:
         out.line(f"{hit.score:6.3f}  {out.style(hit.skill.id, 'bold')}  {one_line(hit.skill.text)}")
         about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
         about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
         about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
         about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
-        out.line(out.style(f"        {'; '.join(about)}\n        {hit.why}", "dim"))
+        out.line(out.style(f"        {'; '.join(about)}", "dim"))
+
+
+def _reasons(hits: Sequence[Hit], out: Out) -> None:
+    """Print what each term adds to the scores. Terms that add nothing to any of them are left out."""
+    terms = [name for name in hits[0].why.points if any(round(hit.why.points[name], 3) for hit in hits)]
+    rows = [
+        [
+            hit.skill.id,
+            one_line(hit.skill.text),
+            f"{hit.score:.3f}",
+            *(f"{hit.why.points[name]:+.3f}" if round(hit.why.points[name], 3) else "" for name in terms),
+            hit.why.path,
+        ]
+        for hit in hits
+    ]
+    out.table(["skill", "text", "score", *terms, "found"], rows, right=range(2, 3 + len(terms)))
 
 
 @memory.command()
