@@ -243,9 +243,29 @@ def export_(path: Path, store: str, tenant: str, out: Out) -> None:
 
 @memory.command("import")
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--owner", default="", help="User who owns memories that name nobody.")
+@_embedder
 @_on_a_store
-def import_(path: Path, store: str, tenant: str, out: Out) -> None:
-    """Import an export into an empty tenant."""
+def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Import an export into an empty tenant, or memories of mem0 or LangMem into any.
+
+    Memories are JSON or JSON lines: what mem0's get_all returns, items of a LangGraph store, or objects with text,
+    owner and, where known, tools, scenarios, shared and valid_from. A broken record means that nothing is imported.
+    """
+    from .graph_errors import translated_errors
+
+    if not _is_export(path):
+        from agentfw_memory import read_memories
+
+        with translated_errors():
+            memories = read_memories(path, owner=owner)
+        with _opened(store, tenant, make=True, embedder=embedder) as graph:
+            added = len(graph.add_skills(memories))
+        if out.json:
+            out.data({"path": str(path), "memories": added})
+        else:
+            out.line(f"{added:,} memories imported into {store}, tenant {tenant}")
+        return
     # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
     with _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
         rows = graph.import_jsonl(path)
@@ -374,6 +394,12 @@ def _embedder_of(path: Path) -> str:
             return str(json.loads(file.readline())["embedder"][0])
         except (ValueError, KeyError, TypeError, IndexError):
             return ""
+
+
+def _is_export(path: Path) -> bool:
+    """Whether a file says in its first line that it is an export of a skill graph."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return '"format"' in file.readline(1000)
 
 
 def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
