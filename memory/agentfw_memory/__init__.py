@@ -22,7 +22,11 @@ from agentfw_memory.errors import (
     UnknownSkillError,
 )
 from agentfw_memory.graph.extraction import SkillDraft, Step, Trajectory
+<<<<<<< HEAD
 from agentfw_memory.graph.foreign_import import read_memories
+=======
+from agentfw_memory.graph.following import followed
+>>>>>>> main
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.records import (
     Edge,
@@ -66,5 +70,9 @@ __all__ = [
     "Trajectory",
     "UnknownSkillError",
     "Why",
+<<<<<<< HEAD
     "read_memories",
+=======
+    "followed",
+>>>>>>> main
 ]

@@ -33,7 +33,8 @@ K = 10
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     texts, draw = Texts(options.seed), random.Random(options.seed)
     stored = [
-        (number, texts.text(), SHARED if draw.random() < 0.8 else 1 + number % 100) for number in _numbers(options)
+        (number, texts.text(), SHARED if draw.random() < 0.8 else 1 + number % 100)
+        for number in range(1, options.texts + 1)
     ]
     asked = [(texts.text(), 1 + draw.randrange(100)) for _ in range(options.queries)]
     index = WordIndex()
@@ -84,10 +85,6 @@ def timed(call: Callable[[Any], object], inputs: Sequence[Any]) -> dict[str, flo
         call(one)
         taken.append(1000 * (time.thread_time() - began))
     return {"p50": float(np.median(taken)), "p95": float(np.quantile(taken, 0.95))}
-
-
-def _numbers(options: argparse.Namespace) -> range:
-    return range(1, options.texts + 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_timeline_plays_the_same_queue_as_simpy_and_faster(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("simpy")
     result = load("timeline_against_simpy").main(["--customers", "5000", "--repeats", "3", "--json"])
@@ -32,6 +33,7 @@ def test_the_timeline_plays_the_same_queue_as_simpy_and_faster(capsys: pytest.Ca
     assert rows["engagement"]["against simpy, processes"] > 2
 
 
+@pytest.mark.slow
 def test_the_overhead_of_a_turn_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("turn_overhead").main(["--turns", "200", "--repeats", "3", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -41,6 +43,7 @@ def test_the_overhead_of_a_turn_is_measured(capsys: pytest.CaptureFixture[str]) 
     assert 0 < overhead["min"] < 10 * result["limit"]
 
 
+@pytest.mark.slow
 def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> None:
     inbox = load("inbox_interfaces")
     result = inbox.main(["--seeds", "4", "--jobs", "1", "--json"])
@@ -57,6 +60,7 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
     assert "(+2.293)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("leidenalg")
     benchmark = load("skill_graph_communities")
@@ -72,6 +76,7 @@ def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.Capt
     assert len(capsys.readouterr().out.splitlines()) == 13
 
 
+@pytest.mark.slow
 def test_the_graph_finds_more_of_what_fits_than_a_guess_would(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("leidenalg")
     benchmark = load("skill_graph_quality")
@@ -110,12 +115,58 @@ def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.Capture
     assert result["of other tenants"] == 0.0
 
 
+@pytest.mark.slow
 def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("leidenalg")
     result = load("skill_graph_million").main(["--skills", "500", "--queries", "5", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["recall"]["p50 ms"] > 0
     assert result["recall"]["communities"][0] > 0
+
+
+def test_evidence_is_looked_for_in_conversations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("leidenalg")
+    subjects = ("harbour", "violin", "garden", "marathon", "recipe", "telescope")
+    spoken = {"speaker_a": "Ana", "speaker_b": "Ben", "session_1_date_time": "1:05 pm on 7 May, 2023"}
+    turns = [
+        {"speaker": ("Ana", "Ben")[place % 2], "dia_id": f"D1:{place}", "text": f"we spoke of the {subject}"}
+        for place, subject in enumerate(subjects)
+    ]
+    asked = [
+        {"question": f"Who mentioned a {subject}?", "category": 1 + place % 5, "evidence": [f"D1:{place}", "D9:9"]}
+        for place, subject in enumerate(subjects)
+    ]
+    record = {"sample_id": "one", "qa": asked, "conversation": {**spoken, "session_1": turns}}
+    (tmp_path / "file.json").write_text(json.dumps([record, {**record, "sample_id": "two"}]), "utf-8")
+    size = ["--data", str(tmp_path / "file.json"), "--embedder", "hash", "--systems", "defaults", "vectors alone"]
+
+    result = load("memory_locomo").main([*size, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["questions"], result["turns"]) == (5, 6)
+    assert result["systems"][0]["R@1"]["mean"] == 1.0
+
+
+def test_abstracts_are_looked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("leidenalg")
+    document = "<doc><docno>{0}</docno><author>ana,{0}.</author><text>{1} flow</text></doc>"
+    words = ("laminar", "turbulent", "viscous")
+    documents = "".join(document.format(place, word) for place, word in enumerate(words, start=1))
+    (tmp_path / "cran.all.1400.xml").write_text(documents, "utf-8")
+    (tmp_path / "cran.qry.xml").write_text("".join(f"<title>{word} ?</title>" for word in words), "utf-8")
+    (tmp_path / "cranqrel.trec.txt").write_text("1 0 1 2\n2 0 2 1\n3 0 1 -1\n", "utf-8")
+
+    result = load("memory_second").main(["--data", str(tmp_path), "--embedder", "hash", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["documents"], result["questions"]) == (3, 2)
+    assert all(row["R@1"]["mean"] == 1.0 for row in result["systems"])
+
+
+def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("memory_words").main(["--texts", "500", "--queries", "10"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["ms of a search"]["word index"]["p50"] > 0
 
 
 @pytest.mark.slow
@@ -127,6 +178,7 @@ def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert result["index equals store"]
 
 
+@pytest.mark.slow
 def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--setting", "single", "--training", "1500", "--episodes", "150", "--jobs", "1"]
     result = load("deliberation_table").main([*small, "--pictures", str(tmp_path), "--json"])
@@ -138,6 +190,7 @@ def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], 
     assert "(+0.800)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
     result = load("patrol_table").main([*small, "--pictures", str(tmp_path), "--json"])
@@ -149,6 +202,7 @@ def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.Captur
     assert "(51.5%)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_parpo_learns_of_both_tracks_and_a_single_track_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     bias = load("optimizers_bias")
     some = ["--optimizers", "parpo", "parpo, no base track (C2)", "grpo (C1)", "--regimes", "groups of 4"]
@@ -237,6 +291,7 @@ def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
         load("gpu_rows").main(["--rows", "flex"])
 
 
+@pytest.mark.slow
 def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--variant", "one", "--structures", "1", "--jobs", "1"]
     result = load("kitchen_table").main([*small, "--pictures", str(tmp_path), "--json"])
@@ -282,6 +337,7 @@ def test_a_training_on_the_calendar_is_told_by_its_held_out_error(
     assert f"| roundwise | 1 | {row['before']:.3f} |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])
 def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "timeline_against_simpy":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from agentfw.out import Out, width_of
 Agentfw = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_every_command_has_json(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     first = agentfw(*quick, "--json")
     second = agentfw(*quick, "--json", "--set", "policy.pause=0.001")
@@ -84,6 +86,7 @@ def test_a_pipe_gets_plain_text(agentfw: Agentfw, quick: tuple[str, ...]) -> Non
         assert not answer.out.startswith("\n")
 
 
+@pytest.mark.slow
 def test_progress_is_on_stderr_and_a_few_lines(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     answer = agentfw(*quick, "--episodes", "200", "--set", "environment.rounds=2")
     told = answer.err.splitlines()
@@ -108,6 +111,7 @@ def test_quiet_is_quiet(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     assert "error" in answer.out
 
 
+@pytest.mark.slow
 def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     agentfw(*quick)
     (folder,) = Path("runs").iterdir()
@@ -299,3 +303,11 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "summary.json").exists()
+
+
+def test_rounds_without_a_known_number_do_not_run_beyond_the_end(agentfw: Agentfw) -> None:
+    told = agentfw("run", "proactive", "--episodes", "3")
+
+    counts = re.findall(r"(\d+)/(\d+) ", told.err)
+    assert counts[-1] == ("3", "3")
+    assert all(int(done) <= int(total) for done, total in counts)

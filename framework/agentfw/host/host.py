@@ -13,6 +13,7 @@ Each host has its own pluggy manager, so two hosts in one process are independen
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +23,14 @@ from pluggy import PluginManager
 
 from .. import metadata
 from ..component import KINDS
-from ..errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
-from ..hookspecs import LIFECYCLE_HOOKS, NamedSpec
+from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, nearest, one_line
+from ..hookspecs import LIFECYCLE_HOOKS, REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
 from ..metadata import EntryPoint, normalise
 from . import component_loading
 from .plugin_answers import Answers, OfferedSpec, Trace, ask, implementations
-from .plugin_guard import stdout_to_stderr
+from .plugin_guard import stdout_to_stderr, unchanged_process
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
-from .plugin_record import PluginRecord, Problem, Registered, describe, one_line
+from .plugin_record import PluginRecord, Problem, Registered
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -164,7 +165,12 @@ class Host:
 
         Settings that `check_settings` returned are not validated again.
         """
-        return component_loading.create(self.find(kind, name), settings, where or kind, self)
+        registered = self.find(kind, name)
+        with unchanged_process() as changed:
+            made = component_loading.create(registered, settings, where or kind, self)
+        if changed:
+            self.notes.append(f"{registered.title} changed {' and '.join(changed)} when it was made; this was put back")
+        return made
 
     def missing_extra(self, registered: Registered) -> str:
         """The extra that must be installed before this component can be created. Empty if nothing is missing."""
@@ -184,8 +190,27 @@ class Host:
             raise self._unknown("spec", name, self.specs())
         return offers[0].spec
 
-    def select_distribution(self, name: str) -> list[PluginRecord]:
-        """The plugins of a distribution requested with `--plugin`. Raises an error if one is missing or broken."""
+    def hooks(self) -> dict[str, list[PluginRecord]]:
+        """Every hook, with the active plugins that implement it."""
+        names = (*REGISTRATION_HOOKS, SPECS_HOOK, *LIFECYCLE_HOOKS)
+        return {name: list(implementations(self._manager, name, self.plugins)) for name in names}
+
+    def select_distribution(self, requested: str) -> list[PluginRecord]:
+        """The plugins of a distribution requested with `--plugin NAME` or `--plugin NAME==VERSION`.
+
+        Raises an error if one is missing, broken, or of another version.
+        """
+        name, _, version = (part.strip() for part in requested.partition("=="))
+        records = self._plugins_of(name)
+        for record in records:
+            if version and record.version != version:
+                raise PluginError(
+                    f"{record.title} is installed, not version {version}",
+                    fix=f'agentfw plugins install "{record.distribution}=={version}"',
+                )
+        return records
+
+    def _plugins_of(self, name: str) -> list[PluginRecord]:
         wanted = normalise(name)
         records = [record for record in self.plugins if record.distribution == wanted]
         if not records:
@@ -216,10 +241,10 @@ class Host:
                 continue
             try:
                 with stdout_to_stderr():
-                    answer = implementation.function(*[arguments[name] for name in implementation.argnames])
+                    answer = implementation.function(*[_own(name, arguments[name]) for name in implementation.argnames])
             except (Exception, SystemExit) as error:
                 self._trace(record, hook_name, arguments, error)
-                text = f"raised {describe(error)} in {hook_name}"
+                text = f"raised {in_words(error)} in {hook_name}"
                 fix = f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
                 if self.options.strict:
                     raise PluginError(f"{record.title} {text}", fix=fix) from error
@@ -268,7 +293,17 @@ class Host:
         return lines
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """The error for a name that no plugin offers. It mentions broken plugins, which might have offered it."""
+        """The error for a name that no plugin offers. It mentions broken plugins, which might have offered it.
+
+        A broken plugin of that very name is the error itself.
+        """
+        for record in self.plugins:
+            if record.wrong and name in (
+                record.name,
+                record.distribution,
+                record.distribution.removeprefix("agentfw-"),
+            ):
+                raise record.failure()
         error = UnknownNameError(title, name, known)
         idle = [record for record in self.plugins if record.state != "active" or record.problems]
         if idle:
@@ -288,13 +323,18 @@ def _duplicate(what: str, records: Sequence[PluginRecord]) -> DuplicateComponent
     return DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=f"disable one of them with {flags}")
 
 
+def _own(name: str, value: object) -> object:
+    """A copy for one observer, which may change it. The run itself isn't copied."""
+    return value if name == "run" else copy.deepcopy(value)
+
+
 def _no_trace(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
     pass
 
 
 def _print_call(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
     passed = ", ".join(f"{name}={_shortened(value)}" for name, value in arguments.items())
-    outcome = f"raised {describe(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
+    outcome = f"raised {in_words(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
     sys.stderr.write(f"hook {record.distribution}:{record.name} {hook}({passed}) -> {outcome}\n")
 
 
@@ -302,4 +342,4 @@ def _shortened(value: object) -> str:
     try:
         return one_line(repr(value), 120)
     except Exception as error:  # a plugin's object: tracing must not break what it observes
-        return f"<{type(value).__name__} whose repr raised {describe(error)}>"
+        return f"<{type(value).__name__} whose repr raised {in_words(error)}>"

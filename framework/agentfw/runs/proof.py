@@ -3,7 +3,7 @@
 An update is not complete until the policy serves the version that was learned. A policy that keeps serving its base
 model, or an old adapter, would otherwise train for days without an error.
 
-    proof = Proof(policy, 'the policy "vllm"', learner_logprobs)
+    proof = Proof(policy, learner_logprobs)
     await proof.begin(folder.evaluation(0))
     figures = await proof.prove()
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..policy import Policy
-from .components import blamed
 from .probe import Probe, arithmetic, check
 from .records import Records
 
@@ -29,8 +28,8 @@ Logprobs = Callable[[Sequence[int], Sequence[int], bool], Sequence[float]]
 class Proof:
     """A probe, and the answers of policy and learner so far."""
 
-    def __init__(self, policy: Policy, name: str, learner: Logprobs) -> None:
-        self.policy, self.name, self.learner = policy, name, learner
+    def __init__(self, policy: Policy, learner: Logprobs) -> None:
+        self.policy, self.learner = policy, learner
         self.probe: Probe | None = None
         self._base: Sequence[float] = ()
         self._trained: Sequence[float] = ()
@@ -50,8 +49,7 @@ class Proof:
         self._base = self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
         self._trained = self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
         # Asked again, because the answer's logprobs depend on its temperature, which the learner doesn't know here.
-        with blamed(f"{self.name}, asked about the probe,"):
-            served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
+        served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
         if served and self._base:
             self._noise = arithmetic(served, self._base)
 
@@ -60,8 +58,7 @@ class Proof:
         if self.probe is None:
             return {}
         before, self._trained = self._trained, self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
-        with blamed(f"{self.name}, asked about the probe,"):
-            served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
+        served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
         if not served or not self._trained:
             return {}
         proven = check(served, self._trained, self._base, before, self._noise)
