@@ -22,11 +22,8 @@ from agentfw_memory.errors import (
     UnknownSkillError,
 )
 from agentfw_memory.graph.extraction import SkillDraft, Step, Trajectory
-<<<<<<< HEAD
-from agentfw_memory.graph.foreign_import import read_memories
-=======
 from agentfw_memory.graph.following import followed
->>>>>>> main
+from agentfw_memory.graph.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.records import (
     Edge,
@@ -70,9 +67,6 @@ __all__ = [
     "Trajectory",
     "UnknownSkillError",
     "Why",
-<<<<<<< HEAD
-    "read_memories",
-=======
     "followed",
->>>>>>> main
+    "read_memories",
 ]
