@@ -144,7 +144,8 @@ def test_evidence_is_looked_for_in_conversations(capsys: pytest.CaptureFixture[s
 
     assert json.loads(capsys.readouterr().out) == result
     assert (result["questions"], result["turns"]) == (5, 6)
-    assert result["systems"][0]["R@1"]["mean"] == 1.0
+    assert result["systems"][0]["R@20"]["mean"] == 1.0
+    assert result["systems"][0]["MRR"]["mean"] > 0.5
 
 
 def test_abstracts_are_looked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

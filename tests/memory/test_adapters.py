@@ -11,6 +11,7 @@ import pytest
 
 from agentfw_memory import SkillGraph
 
+pytestmark = pytest.mark.slow  # importing these packages takes seconds
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
 
@@ -115,7 +116,6 @@ def session_of(graph: SkillGraph, name: str, user: str = "ana") -> Any:
     return SkillGraphSession(graph, session_id=name, user=user)
 
 
-@pytest.mark.slow
 def test_a_runner_goes_on_with_a_session_and_finds_what_was_said_in_another(graph: SkillGraph) -> None:
     monday, tuesday = session_of(graph, "monday"), session_of(graph, "tuesday")
     from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
@@ -169,7 +169,6 @@ def test_a_session_keeps_order_and_repeats_and_can_be_cut_and_cleared(graph: Ski
 # LlamaIndex
 
 
-@pytest.mark.slow
 def test_a_llama_index_memory_recalls_what_no_longer_fits(graph: SkillGraph) -> None:
     pytest.importorskip("llama_index.core")
     from llama_index.core.base.llms.types import ChatMessage
@@ -194,31 +193,3 @@ def test_a_llama_index_memory_recalls_what_no_longer_fits(graph: SkillGraph) -> 
         return "\n".join(message.content or "" for message in await memory.aget())
 
     assert "my dentist is called Keller" in asyncio.run(talk())
-
-
-# The event loop
-
-
-def test_an_event_loop_goes_on_while_something_is_recalled() -> None:
-    """The embedder waits for the loop. If recall blocked the loop, neither could go on."""
-    import threading
-
-    loop_went_on = threading.Event()
-    waiting = False
-
-    def embed(texts: Any) -> Any:
-        if waiting and not loop_went_on.wait(timeout=20):
-            raise ValueError("the event loop was blocked")
-        return [[1.0, float(len(text))] for text in texts]
-
-    async def both(graph: SkillGraph) -> list[str]:
-        recalling = asyncio.ensure_future(graph.arecall("tea", user="ana"))
-        await asyncio.sleep(0.01)
-        loop_went_on.set()
-        return [hit.skill.text for hit in await recalling]
-
-    with SkillGraph.open(":memory:", tenant="t", embedder=embed) as graph:
-        graph.add_skill(owner="ana", text="green tea")
-        waiting = True
-
-        assert asyncio.run(both(graph)) == ["green tea"]
