@@ -23,6 +23,7 @@ from agentfw_memory.errors import (
 )
 from agentfw_memory.graph.extraction import SkillDraft, Step, Trajectory
 from agentfw_memory.graph.following import followed
+from agentfw_memory.graph.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.records import (
     Edge,
@@ -67,4 +68,5 @@ __all__ = [
     "UnknownSkillError",
     "Why",
     "followed",
+    "read_memories",
 ]

@@ -15,6 +15,7 @@ a skill and starts another, so `history` returns every version. Only `forget` de
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -147,6 +148,25 @@ class SkillGraph:
         with self._lock:
             return self._editor.current(check_skill(skill))
 
+    def skills(self, *, owner: str, scenario: str | None = None) -> list[Skill]:
+        """Return an owner's skills, oldest first: all of them, or those that apply to a scenario."""
+        check_name("owner", owner)
+        with self._lock:
+            self._recaller.catch_up()
+            user = self._store.find("user", owner)
+            numbers = set() if user is None else set(self._recaller.cache.owned.get(user, ()))
+            if scenario is not None:
+                known = self._store.find("scenario", check_name("scenario", scenario))
+                numbers &= set() if known is None else set(self._store.skills_of(known))
+            return list(self._store.skills(sorted(numbers)).values())
+
+    def owners(self) -> list[str]:
+        """Return the users who own skills, sorted."""
+        with self._lock:
+            self._recaller.catch_up()
+            firsts = [min(numbers) for numbers in self._recaller.cache.owned.values()]
+            return sorted(skill.owner for skill in self._store.skills(firsts).values())
+
     def history(self, skill: str) -> SkillHistory:
         """Return every version and edge of a skill, ended ones included."""
         number = check_skill(skill)
@@ -184,10 +204,18 @@ class SkillGraph:
         with self._lock:
             return self._recaller.recall(query, user, k)
 
+    async def arecall(self, query: str, *, user: str, k: int = 5) -> list[Hit]:
+        """Recall in another thread, so that an event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.recall, query, user=user, k=k)
+
     def learn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         """Learn from a trajectory and its reward. A trajectory that was learned before changes nothing."""
         with self._lock:
             return self._learner.learn(trajectory, reward)
+
+    async def alearn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
+        """Learn in another thread, so that an event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.learn, trajectory, reward)
 
     # The whole graph
 

@@ -210,10 +210,16 @@ FULL = GraphSettings()
 FLAT = GraphSettings.ablation("A2")
 SYSTEMS: dict[str, GraphSettings] = {
     "graph score": FULL,
+    "the paper's score": GraphSettings.ablation("full"),
+    "hybrid only": replace(FLAT, query_similarity="hybrid"),
     "dense only": FLAT,
     "words only (BM25)": replace(FLAT, query_similarity="words"),
+    "graph score over vectors": replace(FULL, query_similarity="vectors"),
     "graph score over words": replace(FULL, query_similarity="words"),
     "two-hop off": replace(FULL, siblings=0),
+    "two hops by owner": replace(FULL, second_hop="owner"),
+    "neighbours off": replace(FULL, neighbour_weight=0.0),
+    "not calibrated": replace(FULL, calibrate=False),
     "user term off": replace(FULL, user_weight=0.0),
     "community term off": replace(FULL, community_weight=0.0),
     "complement term off": replace(FULL, complement_boost=0.0),

@@ -124,6 +124,52 @@ def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixtu
     assert result["recall"]["communities"][0] > 0
 
 
+def test_evidence_is_looked_for_in_conversations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("leidenalg")
+    subjects = ("harbour", "violin", "garden", "marathon", "recipe", "telescope")
+    spoken = {"speaker_a": "Ana", "speaker_b": "Ben", "session_1_date_time": "1:05 pm on 7 May, 2023"}
+    turns = [
+        {"speaker": ("Ana", "Ben")[place % 2], "dia_id": f"D1:{place}", "text": f"we spoke of the {subject}"}
+        for place, subject in enumerate(subjects)
+    ]
+    asked = [
+        {"question": f"Who mentioned a {subject}?", "category": 1 + place % 5, "evidence": [f"D1:{place}", "D9:9"]}
+        for place, subject in enumerate(subjects)
+    ]
+    record = {"sample_id": "one", "qa": asked, "conversation": {**spoken, "session_1": turns}}
+    (tmp_path / "file.json").write_text(json.dumps([record, {**record, "sample_id": "two"}]), "utf-8")
+    size = ["--data", str(tmp_path / "file.json"), "--embedder", "hash", "--systems", "defaults", "vectors alone"]
+
+    result = load("memory_locomo").main([*size, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["questions"], result["turns"]) == (5, 6)
+    assert result["systems"][0]["R@20"]["mean"] == 1.0
+    assert result["systems"][0]["MRR"]["mean"] > 0.5
+
+
+def test_abstracts_are_looked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("leidenalg")
+    document = "<doc><docno>{0}</docno><author>ana,{0}.</author><text>{1} flow</text></doc>"
+    words = ("laminar", "turbulent", "viscous")
+    documents = "".join(document.format(place, word) for place, word in enumerate(words, start=1))
+    (tmp_path / "cran.all.1400.xml").write_text(documents, "utf-8")
+    (tmp_path / "cran.qry.xml").write_text("".join(f"<title>{word} ?</title>" for word in words), "utf-8")
+    (tmp_path / "cranqrel.trec.txt").write_text("1 0 1 2\n2 0 2 1\n3 0 1 -1\n", "utf-8")
+
+    result = load("memory_second").main(["--data", str(tmp_path), "--embedder", "hash", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["documents"], result["questions"]) == (3, 2)
+    assert all(row["R@1"]["mean"] == 1.0 for row in result["systems"])
+
+
+def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("memory_words").main(["--texts", "500", "--queries", "10"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["ms of a search"]["word index"]["p50"] > 0
+
+
 @pytest.mark.slow
 def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("skill_graph_crash").main(["--kills", "6", "--writers", "3", "--json"])

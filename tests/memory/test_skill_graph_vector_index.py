@@ -6,6 +6,7 @@ import random
 import sys
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -182,8 +183,10 @@ def test_a_graph_grows_from_one_kind_of_index_into_the_other_without_a_differenc
 def test_without_faiss_a_large_graph_is_looked_through_whole_and_says_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    vectors = replace(SMALL, query_similarity="vectors", candidates=10)
+
     def found(path: Path) -> list[tuple[str, float]]:
-        with SkillGraph.open(path, tenant="t", settings=SMALL) as graph:
+        with SkillGraph.open(path, tenant="t", settings=vectors) as graph:
             graph.add_skill(owner="ana", text=f"word {len(asked)} more")
             graph.prepare()
             return [(hit.skill.id, round(hit.score, 5)) for query in asked for hit in graph.recall(query, user="ana")]

@@ -11,6 +11,7 @@
 | `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
 | `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extras `memory`, `rewardmodels` |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `rewardmodels` |
+| `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings`, see http_embedder.py | httpx |
 | a callable | takes texts, returns one row for each | |
 
 The default is `wordllama` if it is installed, otherwise `hash`. The attribute `name` says which.
@@ -34,7 +35,8 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.bm25 import tokens
+from agentfw_memory.graph.http_embedder import HttpEmbedder
+from agentfw_memory.graph.words import tokens
 
 __all__ = ["CallableEmbedder", "Embedder", "HashEmbedder", "WordLlamaEmbedder", "default_embedder", "open_embedder"]
 
@@ -75,9 +77,12 @@ def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") 
         return WordLlamaEmbedder()
     if kind == "sentence-transformers":
         return SentenceTransformersEmbedder(detail)
+    if kind == "http":
+        return HttpEmbedder(detail)
     raise BadInputError(
         f'unknown embedder "{choice}"',
-        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL or a callable",
+        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL, http:MODEL or a "
+        "callable",
     )
 
 

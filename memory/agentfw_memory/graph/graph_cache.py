@@ -14,12 +14,18 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
+from agentfw_memory.graph.connections import Connections
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.skill_index import SkillIndex
 from agentfw_memory.graph.stores.interface import LiveRows, Store
+from agentfw_memory.graph.timeline import Timeline
 from agentfw_memory.graph.vector_index import ListIndex
+from agentfw_memory.graph.word_index import SHARED
 
 __all__ = ["GraphCache"]
+
+BACKGROUND = 256
+"""Number of skills that stand for all of them where an average is needed."""
 
 
 class GraphCache:
@@ -35,6 +41,9 @@ class GraphCache:
         self.shared = np.zeros(1024, np.bool_)
         self.uses = np.zeros(1024, np.int64)
         self.rewards = np.zeros(1024)
+        self.valid_from = np.zeros(1024)
+        self.timeline = Timeline()
+        self.connections = Connections(store)
         self.owned: dict[int, set[int]] = {}
         """The skills of each owner."""
         self.complements: dict[int, set[int]] = {}
@@ -43,6 +52,8 @@ class GraphCache:
         self._users: dict[int, Float32Array | None] = {}
         self._sums: dict[int, Floats] = {}
         self._siblings: dict[tuple[int, bool], Integers] = {}
+        self._mates: dict[int, Integers] = {}
+        self._background: Float32Array | None = None
 
     def __len__(self) -> int:
         """The number of valid skills."""
@@ -59,16 +70,20 @@ class GraphCache:
         Rows that are newer still may be taken over too, and will be again the next time.
         """
         touched: list[int] = []
+        self._background = None
         gone = self._store.ended(self.counter) if self.counter else []
         self._drop(gone)
         if gone:
             self._users.clear()  # a forgotten user's profile is gone too
+            self.connections.drop(gone)
         for rows in self._store.live(self.counter):
             self._take(rows)
             touched += rows.numbers.tolist()
         if self._saved_at and not self.counter:
             self._update_saved_index()
         self._load_relations(touched if self.counter else None)
+        self._mates.clear()
+        self.connections.catch_up(touched if self.counter else None)
         for user in self._store.profiles_changed(self.counter):
             self._users.pop(user, None)
         self.counter = counter
@@ -108,6 +123,34 @@ class GraphCache:
             self._siblings[key] = self._best_siblings(own if owner == reader else own[self.shared[own]])
         return self._siblings[key]
 
+    def mates(self, scenario: int, reader: int | None) -> Integers:
+        """Return the skills of a scenario that a reader may see: the most useful first, then the newest."""
+        members = self.connections.members[scenario]
+        if scenario not in self._mates:
+            everyone = np.fromiter(members, np.int64, len(members))
+            self._mates[scenario] = self._best_siblings(everyone[self.shared[everyone]])
+        private = self.private_skills(reader)
+        own = np.array(sorted(members.intersection(private)) if private else [], np.int64)
+        return self._best_siblings(np.concatenate([self._mates[scenario], own])) if len(own) else self._mates[scenario]
+
+    def around(self, number: int, reader: int | None) -> list[int]:
+        """Return the skills just before and after this one, of those that a reader may see."""
+        return self.timeline.around(number, (SHARED,) if reader is None else (SHARED, reader))
+
+    def sample(self, count: int) -> Integers:
+        """Return up to `count` of all skills. The same graph always gives the same ones."""
+        return _drawn(np.flatnonzero(self.live), count)
+
+    def background(self, user: int | None) -> Float32Array:
+        """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
+        if self._background is None:
+            self._background = self.vectors(_drawn(np.flatnonzero(self.live & self.shared), BACKGROUND))
+        private = self.private_skills(user)
+        if not private:
+            return self._background
+        own = _drawn(np.fromiter(private, np.int64, len(private)), BACKGROUND)
+        return np.concatenate([self._background, self.vectors(own)])
+
     # Helpers
 
     def _take(self, rows: LiveRows) -> None:
@@ -127,6 +170,11 @@ class GraphCache:
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.uses[numbers], self.rewards[numbers] = rows.uses, rows.rewards
+        self.valid_from[numbers] = rows.valid_from
+        for number, when, shared, owner in zip(
+            *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
+        ):
+            self.timeline.put(number, when, SHARED if shared else owner)
         self._list_private(numbers)
         self._add_to_sums(numbers, rows.vectors)
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
@@ -147,6 +195,7 @@ class GraphCache:
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
             self.owned[owner].discard(number)
             self._users.pop(owner, None)
+            self.timeline.remove(number)
             self._siblings.pop((owner, True), None)
             self._siblings.pop((owner, False), None)
             if not self.owned[owner]:
@@ -204,6 +253,7 @@ class GraphCache:
     def _make_room(self, needed: int) -> None:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.uses, self.rewards = grown(self.uses, needed), grown(self.rewards, needed)
+        self.valid_from = grown(self.valid_from, needed)
 
     def _update_saved_index(self) -> None:
         """Bring an index that was loaded from a file up to date."""
@@ -214,3 +264,11 @@ class GraphCache:
             here = np.isin(rows.numbers, live)
             numbers = rows.numbers[here]
             self.index.put(numbers, rows.vectors[here], self.shared[numbers])
+
+
+def _drawn(numbers: Integers, count: int) -> Integers:
+    """Draw from these numbers by a hash, so that adding one changes at most one that is drawn."""
+    if len(numbers) <= count:
+        return np.sort(numbers)
+    hashes = (numbers * 2654435761) & 0xFFFFFFFF
+    return np.sort(numbers[np.argpartition(hashes, count)[:count]])

@@ -4,20 +4,20 @@ Every weight, threshold and optional part of the method is a setting, so each ab
 settings: `GraphSettings.ablation("B1")`.
 
     >>> GraphSettings(candidates=20).siblings
-    20
+    10
     >>> GraphSettings.ablation("B1").community_weight
     0.0
 
 The parpo-psgm paper's values of the four weights, the number of candidates and the thresholds are not known, so the
-defaults are ours. `user_weight` and `conflicts_with` were tuned on generated users other than those in the docs'
-figures.
+defaults are ours. `user_weight` and `conflicts_with` were tuned on generated users, and `neighbour_weight` on half of
+the conversations of LoCoMo, other than those in the docs' figures.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from agentfw_memory.errors import BadInputError
 
@@ -33,7 +33,7 @@ class GraphSettings:
 
     query_weight: float = 0.4
     """Weight of the similarity of query and skill."""
-    user_weight: float = 0.1
+    user_weight: float = 0.05
     """Weight of the similarity of user and skill. A user's vector is their profile, or the mean of their skills."""
     community_weight: float = 0.2
     """Weight of the share of community levels that user and skill have in common."""
@@ -43,12 +43,21 @@ class GraphSettings:
     """Subtracted from the score of a skill that contradicts a candidate."""
     conflicts_with: Literal["candidates", "selected"] = "selected"
     """Which skills a conflict counts with: any candidate (as in the paper), or only those already selected."""
-    query_similarity: Literal["vectors", "words"] = "vectors"
-    """How queries and skills are compared: by vectors, or by words (BM25)."""
-    candidates: int = 10
-    """Number of skills found by similarity alone, before the graph adds neighbours. 0 recalls nothing."""
-    siblings: int = 20
-    """Maximum number of other skills of a candidate's owner to consider. 0 turns the two-hop expansion off."""
+    neighbour_weight: float = 0.25
+    """Share of the query's similarity to the skills just before and after one that is added to its own."""
+    time_weight: float = 0.1
+    """Added to the score of a skill that became true at a time which the query names."""
+    calibrate: bool = True
+    """Whether the terms of user, community and neighbours count as much as they can tell apart on this graph."""
+    query_similarity: Literal["hybrid", "vectors", "words"] = "hybrid"
+    """How queries and skills are compared: by vectors and words together, or by one of them alone."""
+    candidates: int = 5
+    """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
+    second_hop: Literal["connected", "owner"] = "connected"
+    """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement
+    or their time, or those of the same owner (as in the paper)."""
+    siblings: int = 10
+    """Maximum number of other skills of a candidate's scenario or owner to consider. 0 turns the second hop off."""
 
     communities: Literal["leiden", "louvain"] = "leiden"
     """Algorithm that finds the communities."""
@@ -113,22 +122,36 @@ class GraphSettings:
 
     @classmethod
     def ablation(cls, name: str) -> GraphSettings:
-        """Return the settings of one of the paper's ablations.
+        """Return the settings of the paper's method, or of one of its ablations.
 
-        A1 recalls nothing. A2 is a flat list searched by similarity. B1 has no communities, B2 finds them by Louvain.
-        B3 never learns. B4 compares words instead of vectors.
+        "full" is the method of the paper. A1 recalls nothing. A2 is a flat list searched by similarity. B1 has no
+        communities, B2 finds them by Louvain. B3 never learns. B4 compares words instead of vectors.
         """
-        try:
-            return {
-                "A1": cls(candidates=0),
-                "A2": cls(user_weight=0.0, community_weight=0.0, complement_boost=0.0, conflict_weight=0.0, siblings=0),
-                "B1": cls(community_weight=0.0),
-                "B2": cls(communities="louvain"),
-                "B3": cls(evolve=False),
-                "B4": cls(query_similarity="words"),
-            }[name]
-        except KeyError:
-            raise BadInputError(f'unknown ablation "{name}"', fix="use one of A1, A2, B1, B2, B3, B4") from None
+        paper = cls(
+            query_similarity="vectors",
+            calibrate=False,
+            user_weight=0.1,
+            candidates=10,
+            siblings=20,
+            second_hop="owner",
+            neighbour_weight=0.0,
+            time_weight=0.0,
+        )
+        changes: dict[str, dict[str, Any]] = {
+            "full": {},
+            "A1": {"candidates": 0},
+            "A2": {
+                **dict.fromkeys(("user_weight", "community_weight", "complement_boost", "conflict_weight"), 0.0),
+                "siblings": 0,
+            },
+            "B1": {"community_weight": 0.0},
+            "B2": {"communities": "louvain"},
+            "B3": {"evolve": False},
+            "B4": {"query_similarity": "words"},
+        }
+        if name not in changes:
+            raise BadInputError(f'unknown ablation "{name}"', fix=f"use one of {', '.join(changes)}")
+        return replace(paper, **changes[name])
 
 
 def _wrong(name: str, value: object, wanted: str) -> BadInputError:

@@ -1,7 +1,7 @@
-"""Ranks skills for a query and a user: candidates by similarity, their siblings in the graph, and one score for all.
+"""Ranks skills for a query and a user: candidates by similarity, what is connected to them, and one score for all.
 
-Only skills that the user may see are ranked. Candidates are searched among them, siblings are taken from them, and
-nothing is filtered out afterwards.
+Only skills that the user may see are ranked. Candidates are searched among them, connected skills are taken from them,
+and nothing is filtered out afterwards.
 
 The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSettings`:
 
@@ -9,78 +9,49 @@ The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSet
     + community_weight * share of levels on which both are in the same community
     + complement_boost if a candidate complements it - conflict_weight if a candidate contradicts it
 
-In the paper the conflict term looks at the candidates (`conflicts_with="candidates"`). Here it looks at the skills
-that were already selected, so that the better of two contradicting skills isn't held back by the other.
+Four things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` is the paper's form):
+similarity is by vectors and words together, the terms of user, community and neighbours count as much as they can tell
+apart on this graph (calibration.py), skills just before and after a similar one gain, as does a skill of the time that
+the query names, and the conflict term looks at the skills that were already selected, so that the better of two
+contradicting skills isn't held back by the other.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Float32Array, Integers
-from agentfw_memory.graph.bm25 import BM25Index
+from agentfw_memory.graph.arrays import Integers
+from agentfw_memory.graph.calibration import Trust
 from agentfw_memory.graph.community_membership import Membership
 from agentfw_memory.graph.graph_cache import GraphCache
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.similarity import Scores, Similarity
 from agentfw_memory.graph.vector_index import products
 
-__all__ = ["Ranked", "Similarity", "VectorSimilarity", "WordSimilarity", "rank"]
+__all__ = ["Found", "Ranked", "rank"]
 
-Scores = NDArray[np.floating[Any]]
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a skill that isn't a candidate was found: through which candidate, and how the two are connected."""
+
+    candidate: int
+    connection: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A skill's number, its score, the five unweighted terms, and how it was found."""
+    """A skill's number, its score, the unweighted terms, and what each part adds to the score."""
 
     number: int
     score: float
-    terms: tuple[float, float, float, float, float]
-    found_by: int | None
-    """The candidate of the same owner that led to it, or None for a candidate."""
-
-
-class Similarity(Protocol):
-    """The similarity of skills to one query."""
-
-    def best(self, k: int) -> Integers:
-        """Return the k most similar skills that the user may see."""
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> Scores:
-        """Return the similarity of each of these skills."""
-
-
-class VectorSimilarity:
-    """Dot product of vectors."""
-
-    def __init__(self, cache: GraphCache, query: Float32Array, user: int | None) -> None:
-        self._cache, self._query, self._user = cache, query, user
-
-    def best(self, k: int) -> Integers:
-        return self._cache.index.search(self._query, k, self._cache.private_skills(self._user))[0]
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> Scores:
-        return products(vectors, self._query)
-
-
-class WordSimilarity:
-    """BM25 over the words of the texts."""
-
-    def __init__(self, words: BM25Index[int], query: str, cache: GraphCache, user: int | None) -> None:
-        self._scores = words.scores(query, _VisibleSkills(cache, user))
-
-    def best(self, k: int) -> Integers:
-        order = sorted(self._scores, key=lambda number: (-self._scores[number], number))
-        return np.array(order[:k], np.int64)
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> Scores:
-        return np.array([self._scores.get(number, 0.0) for number in numbers.tolist()])
+    terms: dict[str, float]
+    points: dict[str, float]
+    found: Found | None
 
 
 def rank(
@@ -91,58 +62,125 @@ def rank(
     *,
     user: int | None,
     k: int,
+    trust: Trust,
+    times: Sequence[tuple[float, float]] = (),
 ) -> list[Ranked]:
-    """Return the k skills with the highest scores, highest first."""
+    """Return the k skills with the highest scores, highest first. `times` are the spans that the query names."""
     wanted = max(settings.candidates, k) if settings.candidates else 0
     candidates = similarity.best(wanted) if wanted else np.zeros(0, np.int64)
     if not len(candidates):
         return []
-    pool = _with_siblings(cache, candidates, user) if settings.siblings else candidates
-    vectors = cache.vectors(pool)
-    by_query = similarity.of(pool, vectors)
+    around: dict[int, list[int]] = {}
+    if settings.neighbour_weight:
+        around = {number: cache.around(number, user) for number in candidates.tolist()}
+    found = _connected(cache, candidates, around, user, settings)
+    pool = np.fromiter(found, np.int64, len(found))
+    extra = [other for others in around.values() for other in others if other not in found]
+    everything = np.concatenate([pool, np.array(list(dict.fromkeys(extra)), np.int64)])
+    vectors = cache.vectors(everything)
+    similar = similarity.of(everything, vectors)
+    by_query = np.sum(list(similar.values()), axis=0)
     person = cache.user_vector(user) if user is not None else None
-    by_user = np.zeros(len(pool)) if person is None else products(vectors, person)
-    together = np.zeros(len(pool)) if membership is None or user is None else membership.together(user, pool)
-    complements = _related(cache.complements, candidates, pool)
-    score = (
-        settings.query_weight * by_query
-        + settings.user_weight * by_user
-        + settings.community_weight * together
-        + settings.complement_boost * complements
-    )
+    terms = {
+        "query": by_query[: len(pool)],
+        "user": np.zeros(len(pool)) if person is None else products(vectors[: len(pool)], person),
+        "community": np.zeros(len(pool)) if membership is None or user is None else membership.together(user, pool),
+        "neighbours": _sums(pool, everything, by_query, around),
+        "time": _within(cache, pool, times),
+        "complement": _related(cache.complements, candidates, pool),
+    }
+    points = {
+        **{name: settings.query_weight * values[: len(pool)] for name, values in similar.items()},
+        "user": settings.user_weight * trust.user * terms["user"],
+        "community": settings.community_weight * trust.community * terms["community"],
+        "neighbours": settings.query_weight * settings.neighbour_weight * trust.neighbours * terms["neighbours"],
+        "time": settings.time_weight * terms["time"],
+        "complement": settings.complement_boost * terms["complement"],
+    }
+    score = np.sum(list(points.values()), axis=0)
     if settings.conflicts_with == "candidates":
         conflicts = _related(cache.conflicts, candidates, pool)
-        score = score - settings.conflict_weight * conflicts
-        best = np.lexsort((pool, -by_query, -score))[:k]
+        best = np.lexsort((pool, -terms["query"], -(score - settings.conflict_weight * conflicts)))[:k]
     else:
-        best, conflicts = _selected(cache, pool, by_query, score, settings.conflict_weight, k)
-        score = score - settings.conflict_weight * conflicts
-    first = set(candidates.tolist())
-    by_owner = {int(cache.owner[number]): number for number in reversed(candidates.tolist())}
+        best, conflicts = _selected(cache, pool, terms["query"], score, settings.conflict_weight, k)
+    terms["conflict"], points["conflict"] = conflicts, -settings.conflict_weight * conflicts
+    score = score + points["conflict"]
     return [
         Ranked(
             number := int(pool[place]),
             float(score[place]),
-            (
-                float(by_query[place]),
-                float(by_user[place]),
-                float(together[place]),
-                float(complements[place]),
-                float(conflicts[place]),
-            ),
-            None if number in first else by_owner[int(cache.owner[number])],
+            {name: float(values[place]) for name, values in terms.items()},
+            {name: float(values[place]) for name, values in points.items()},
+            found[number],
         )
         for place in best.tolist()
     ]
 
 
-def _with_siblings(cache: GraphCache, candidates: Integers, user: int | None) -> Integers:
-    """Return the candidates, followed by other skills of their owners."""
-    owners = dict.fromkeys(cache.owner[candidates].tolist())
-    pool = dict.fromkeys(candidates.tolist())
-    for owner in owners:
-        pool.update(dict.fromkeys(cache.siblings(owner, user)))
-    return np.fromiter(pool, np.int64, len(pool))
+def _connected(
+    cache: GraphCache,
+    candidates: Integers,
+    around: Mapping[int, Sequence[int]],
+    user: int | None,
+    settings: GraphSettings,
+) -> dict[int, Found | None]:
+    """Return the candidates, followed by the skills that are connected to them."""
+    found: dict[int, Found | None] = dict.fromkeys(candidates.tolist())
+    if not settings.siblings:
+        return found
+
+    def add(candidate: int, connection: str, others: Iterable[int]) -> None:
+        for other in others:
+            if other not in found:
+                found[other] = Found(candidate, connection)
+
+    first = candidates.tolist()
+    if settings.second_hop == "owner":
+        for number in first:
+            add(number, "owner", cache.siblings(int(cache.owner[number]), user).tolist())
+        return found
+    for number in first:
+        add(number, "complement", _visible(cache, cache.complements.get(number, ()), user))
+        add(number, "trajectory", _visible(cache, cache.connections.used_with(number), user))
+        add(number, "time", around.get(number, ()))
+    seen: set[int] = set()
+    for number in first:
+        for scenario in sorted(cache.connections.scenarios.get(number, set()) - seen):
+            add(number, "scenario", cache.mates(scenario, user).tolist())
+            seen.add(scenario)
+    return found
+
+
+def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> list[int]:
+    if not skills:
+        return []
+    numbers = np.array([skill for skill in skills if skill < len(cache.live) and cache.live[skill]], np.int64)
+    found: list[int] = numbers[cache.visible_to(user, numbers)].tolist()
+    return found
+
+
+def _sums(pool: Integers, everything: Integers, by_query: Scores, around: Mapping[int, Sequence[int]]) -> Scores:
+    """Return for each skill of the pool the sum of its neighbours' similarities to the query, where above average.
+
+    Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
+    """
+    places = {number: place for place, number in enumerate(everything.tolist())}
+    sums, similarity = np.zeros(len(everything)), np.maximum(by_query, 0.0)
+    for number, others in around.items():
+        place = places[number]
+        for other in others:
+            sums[place] += similarity[places[other]]
+            if other not in around:
+                sums[places[other]] += similarity[place]
+    return sums[: len(pool)]
+
+
+def _within(cache: GraphCache, pool: Integers, times: Sequence[tuple[float, float]]) -> Scores:
+    """Return 1 for each skill that became true in one of these spans, otherwise 0."""
+    when, within = cache.valid_from[pool], np.zeros(len(pool))
+    for start, end in times:
+        within[(when >= start) & (when < end)] = 1.0
+    return within
 
 
 def _related(relation: Mapping[int, Iterable[int]], candidates: Integers, pool: Integers) -> Scores:
@@ -178,13 +216,3 @@ def _selected(
                 conflicts[other] = 1.0
                 heapq.heappush(queue, (penalty - score[other], -by_query[other], rival, 1.0))
     return np.array(selected, np.int64), conflicts
-
-
-class _VisibleSkills:
-    """The skills that a user may see, as a container."""
-
-    def __init__(self, cache: GraphCache, user: int | None) -> None:
-        self._cache, self._user = cache, user
-
-    def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and bool(self._cache.visible_to(self._user, np.array(number)))

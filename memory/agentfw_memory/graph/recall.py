@@ -10,23 +10,28 @@ import contextlib
 
 from agentfw_memory.errors import StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.bm25 import BM25Index
+from agentfw_memory.graph.calibration import TRUSTED, Trust, calibrated
 from agentfw_memory.graph.community_membership import Membership
+from agentfw_memory.graph.dates import spans
 from agentfw_memory.graph.embedders import Embedder
 from agentfw_memory.graph.graph_cache import GraphCache
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.ranking import Ranked, Similarity, VectorSimilarity, WordSimilarity, rank
+from agentfw_memory.graph.ranking import Ranked, rank
 from agentfw_memory.graph.records import Hit, Skill, Why
+from agentfw_memory.graph.similarity import HybridSimilarity, Similarity, VectorSimilarity, WordSimilarity
 from agentfw_memory.graph.skill_index import PARTS
 from agentfw_memory.graph.stores.interface import EmbedderRecord, Store
 from agentfw_memory.graph.validation import check_vectors
 from agentfw_memory.graph.vector_index import ListIndex, faiss_installed
 from agentfw_memory.graph.vector_index_file import load_index, save_index
+from agentfw_memory.graph.word_index import SHARED, WordIndex
 
 __all__ = ["Recaller", "record_of"]
 
 ATTEMPTS = 3
 MAXIMUM_CACHED_SKILLS = 50_000
+RECALIBRATED_AFTER = 0.05
+"""Share of the skills that must have changed before the terms are calibrated again."""
 RESAVE_GROWTH = 0.05
 """Share by which an index must have grown to be saved again."""
 NOBODY = 0
@@ -38,7 +43,8 @@ class Recaller:
 
     cache: GraphCache
     membership: Membership | None
-    _words: BM25Index[int] | None
+    _words: WordIndex | None
+    _trust: Trust | None
     _skill_cache: dict[int, Skill]
 
     def __init__(self, store: Store, embedder: Embedder, settings: GraphSettings) -> None:
@@ -75,9 +81,14 @@ class Recaller:
         """Return the k best skills."""
         self.catch_up()
         reader = self._store.find("user", user)
-        similarity = self._similarity(query, reader)
+        vector = self._query_vector(query)
+        times = spans(query, self._store.now()) if self._settings.time_weight else ()
         for _ in range(ATTEMPTS):
-            ranked = rank(self.cache, self.membership, similarity, self._settings, user=reader, k=k)
+            similarity = self._similarity(query, vector, reader)
+            trust = self._calibrated()
+            ranked = rank(
+                self.cache, self.membership, similarity, self._settings, user=reader, k=k, trust=trust, times=times
+            )
             skills = self._skills([one.number for one in ranked], user, reader)
             if len(skills) == len(ranked):
                 break
@@ -119,7 +130,8 @@ class Recaller:
     def _reset(self) -> None:
         self.cache = GraphCache(self._store, self._settings, self._embedder.dimensions)
         self.membership = None
-        self._words = BM25Index() if self._settings.query_similarity == "words" else None
+        self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
+        self._trust, self._uncalibrated = None, 0
         self._skill_cache = {}
 
     def _update(self, touched: list[int]) -> None:
@@ -129,10 +141,12 @@ class Recaller:
         if self._words is not None:
             texts = self._store.texts(touched)
             for number in touched:
-                if number in texts:
-                    self._words.add(number, texts[number])
+                if number in texts and number < len(self.cache.live) and self.cache.live[number]:
+                    part = SHARED if self.cache.shared[number] else int(self.cache.owner[number])
+                    self._words.put(number, texts[number], part)
                 else:
                     self._words.remove(number)
+        self._uncalibrated += len(touched)
         if self._settings.community_weight:
             self.membership = self.membership or Membership(self._store, self._settings)
             live = self.cache.live
@@ -156,10 +170,24 @@ class Recaller:
         found = {number: self._skill_cache[number] for number in numbers if number in self._skill_cache}
         return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
 
-    def _similarity(self, query: str, reader: int | None) -> Similarity:
-        if self._words is not None:
-            return WordSimilarity(self._words, query, self.cache, reader)
-        return VectorSimilarity(self.cache, self.embed([query])[0], reader)
+    def _query_vector(self, query: str) -> Float32Array | None:
+        return None if self._settings.query_similarity == "words" else self.embed([query])[0]
+
+    def _similarity(self, query: str, vector: Float32Array | None, reader: int | None) -> Similarity:
+        if self._words is None or vector is None:
+            if vector is not None:
+                return VectorSimilarity(self.cache, vector, reader)
+            assert self._words is not None
+            return WordSimilarity(self._words.question(query, reader))
+        by_vectors = VectorSimilarity(self.cache, vector, reader)
+        return HybridSimilarity(by_vectors, self._words.question(query, reader), self.cache.background(reader))
+
+    def _calibrated(self) -> Trust:
+        if not self._settings.calibrate:
+            return TRUSTED
+        if self._trust is None or self._uncalibrated > RECALIBRATED_AFTER * len(self.cache):
+            self._trust, self._uncalibrated = calibrated(self.cache, self.membership), 0
+        return self._trust
 
 
 def record_of(embedder: Embedder) -> EmbedderRecord:
@@ -176,10 +204,20 @@ def _wrong_embedder(tenant: str, present: EmbedderRecord | None, given: Embedder
     )
 
 
+PATHS = {
+    "owner": "same owner ({owner}) as s{candidate}",
+    "scenario": "same scenario as s{candidate}",
+    "trajectory": "used together with s{candidate}",
+    "complement": "complements s{candidate}",
+    "time": "just before or after s{candidate}",
+}
+"""How a connection between a candidate and a skill is told."""
+
+
 def _hit(one: Ranked, skills: dict[int, Skill]) -> Hit:
-    if one.found_by is None:
-        path = "similar to the query"
-    else:
-        skill = skills[one.number]
-        path = f"same owner ({skill.owner}) as s{one.found_by}, which is similar to the query"
-    return Hit(one.score, skills[one.number], Why(*one.terms, path))
+    skill = skills[one.number]
+    path = "similar to the query"
+    if one.found is not None:
+        told = PATHS[one.found.connection].format(owner=skill.owner, candidate=one.found.candidate)
+        path = f"{told}, which is similar to the query"
+    return Hit(one.score, skill, Why(**one.terms, path=path, points=one.points))

@@ -113,19 +113,25 @@ class SkillHistory:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The unweighted terms of a score, and how the skill was found."""
+    """Why a skill was recalled: the unweighted terms, what each adds to the score, and how the skill was found."""
 
     query: float
+    """Similarity of query and skill."""
     user: float
     community: float
+    neighbours: float
+    """Sum of the query's similarity to the skills just before and after, where above average."""
+    time: float
+    """1 if the skill became true at a time which the query names."""
     complement: float
     conflict: float
     path: str
+    points: Mapping[str, float] = field(default_factory=dict)
+    """What each part adds to the score. Their sum is the score."""
 
     def __str__(self) -> str:
-        terms = f"query {self.query:.2f}, user {self.user:.2f}, community {self.community:.2f}"
-        extras = ", complements a candidate" * (self.complement > 0) + ", conflicts with one" * (self.conflict > 0)
-        return f"{terms}{extras}; {self.path}"
+        shown = [f"{name} {value:+.2f}" for name, value in self.points.items() if round(value, 2)]
+        return f"{', '.join(shown) or 'nothing speaks for it'}; {self.path}"
 
 
 @dataclass(frozen=True, slots=True)

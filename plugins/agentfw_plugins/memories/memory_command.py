@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -31,7 +31,7 @@ from agentfw.out import Out
 from ..command_options import json_option, one_line
 
 if TYPE_CHECKING:
-    from agentfw_memory import SkillGraph
+    from agentfw_memory import Hit, SkillGraph
 
 __all__ = ["memory"]
 
@@ -99,8 +99,9 @@ def stats(store: str, tenant: str, out: Out) -> None:
 @click.option(
     "-k", "count", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
 )
+@click.option("--why", is_flag=True, help="Show a table of what each term adds to the score.")
 @_on_a_store
-def recall(query: str, user: str, count: int, store: str, tenant: str, out: Out) -> None:
+def recall(query: str, user: str, count: int, why: bool, store: str, tenant: str, out: Out) -> None:
     """Search for skills that match a query and a user."""
     with _opened(store, tenant) as graph:
         hits = graph.recall(query, user=user, k=count)
@@ -109,13 +110,32 @@ def recall(query: str, user: str, count: int, store: str, tenant: str, out: Out)
         return
     if not hits:
         out.note(f"no skill visible to {user} matches")
+    if why and hits:
+        _reasons(hits, out)
+        return
     for hit in hits:
         out.line(f"{hit.score:6.3f}  {out.style(hit.skill.id, 'bold')}  {one_line(hit.skill.text)}")
         about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
         about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
         about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
         about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
-        out.line(out.style(f"        {'; '.join(about)}\n        {hit.why}", "dim"))
+        out.line(out.style(f"        {'; '.join(about)}", "dim"))
+
+
+def _reasons(hits: Sequence[Hit], out: Out) -> None:
+    """Print what each term adds to the scores. Terms that add nothing to any of them are left out."""
+    terms = [name for name in hits[0].why.points if any(round(hit.why.points[name], 3) for hit in hits)]
+    rows = [
+        [
+            hit.skill.id,
+            one_line(hit.skill.text),
+            f"{hit.score:.3f}",
+            *(f"{hit.why.points[name]:+.3f}" if round(hit.why.points[name], 3) else "" for name in terms),
+            hit.why.path,
+        ]
+        for hit in hits
+    ]
+    out.table(["skill", "text", "score", *terms, "found"], rows, right=range(2, 3 + len(terms)))
 
 
 @memory.command()
@@ -223,9 +243,29 @@ def export_(path: Path, store: str, tenant: str, out: Out) -> None:
 
 @memory.command("import")
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--owner", default="", help="User who owns memories that name nobody.")
+@_embedder
 @_on_a_store
-def import_(path: Path, store: str, tenant: str, out: Out) -> None:
-    """Import an export into an empty tenant."""
+def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Import an export into an empty tenant, or memories of mem0 or LangMem into any.
+
+    Memories are JSON or JSON lines: what mem0's get_all returns, items of a LangGraph store, or objects with text,
+    owner and, where known, tools, scenarios, shared and valid_from. A broken record means that nothing is imported.
+    """
+    from .graph_errors import translated_errors
+
+    if not _is_export(path):
+        from agentfw_memory import read_memories
+
+        with translated_errors():
+            memories = read_memories(path, owner=owner)
+        with _opened(store, tenant, make=True, embedder=embedder) as graph:
+            added = len(graph.add_skills(memories))
+        if out.json:
+            out.data({"path": str(path), "memories": added})
+        else:
+            out.line(f"{added:,} memories imported into {store}, tenant {tenant}")
+        return
     # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
     with _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
         rows = graph.import_jsonl(path)
@@ -354,6 +394,12 @@ def _embedder_of(path: Path) -> str:
             return str(json.loads(file.readline())["embedder"][0])
         except (ValueError, KeyError, TypeError, IndexError):
             return ""
+
+
+def _is_export(path: Path) -> bool:
+    """Whether a file says in its first line that it is an export of a skill graph."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return '"format"' in file.readline(1000)
 
 
 def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:

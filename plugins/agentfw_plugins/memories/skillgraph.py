@@ -49,7 +49,7 @@ class SkillGraphSettings(Settings):
     embedder: str = Field(
         "", description="Embedding model. Default: the graph's own, or the best installed for a new graph."
     )
-    ablation: Literal["", "A1", "A2", "B1", "B2", "B3", "B4"] = Field(
+    ablation: Literal["", "full", "A1", "A2", "B1", "B2", "B3", "B4"] = Field(
         "", description="Ablation of the paper whose settings are used as defaults."
     )
     query_weight: float = Field(_PLAIN.query_weight, description="Weight of the similarity of query and skill.")
@@ -60,11 +60,23 @@ class SkillGraphSettings(Settings):
     conflicts_with: Literal["candidates", "selected"] = Field(
         _PLAIN.conflicts_with, description="Skills that a conflict is looked for in: all candidates, or those selected."
     )
-    query_similarity: Literal["vectors", "words"] = Field(
-        _PLAIN.query_similarity, description="Compare texts by vectors or by words (BM25)."
+    query_similarity: Literal["hybrid", "vectors", "words"] = Field(
+        _PLAIN.query_similarity, description="Compare texts by vectors and words together, or by one of them."
     )
-    candidates: int = Field(_PLAIN.candidates, ge=0, description="Number of candidates found by similarity alone.")
-    siblings: int = Field(_PLAIN.siblings, ge=0, description="Number of further skills of a candidate's owner.")
+    neighbour_weight: float = Field(
+        _PLAIN.neighbour_weight, description="Share of the similarity of the skills just before and after."
+    )
+    time_weight: float = Field(_PLAIN.time_weight, description="Bonus for a skill of a time that the query names.")
+    calibrate: bool = Field(
+        _PLAIN.calibrate, description="Weight the terms of the graph by what they can tell apart on it."
+    )
+    candidates: int = Field(_PLAIN.candidates, ge=0, description="Number of candidates by each way of comparing.")
+    second_hop: Literal["connected", "owner"] = Field(
+        _PLAIN.second_hop, description="Further skills: those connected to a candidate, or those of its owner."
+    )
+    siblings: int = Field(
+        _PLAIN.siblings, ge=0, description="Number of further skills of a candidate's scenario or owner."
+    )
     communities: Literal["leiden", "louvain"] = Field(
         _PLAIN.communities, description="Algorithm that finds communities."
     )

@@ -68,7 +68,10 @@ def test_what_was_added_is_recalled_with_its_reasons(filled: Memory) -> None:
     assert people.code == 0
     assert "Offer the earliest slot first" in people.out.splitlines()[0]
     assert "private, ana's; tools calendar; for rescheduling" in people.out
-    assert "similar to the query" in people.out
+    table = filled("recall", "--user", "ana", "which slot do I offer?", "--why").out.splitlines()
+    assert table[0].split()[:5] == ["skill", "text", "score", "words", "vectors"]
+    assert "similar to the query" in table[1]
+    assert len(table) == 3
     hits = filled("recall", "--user", "ana", "which slot do I offer?", "--json").json
     assert [hit["skill"]["text"] for hit in hits] == ["Offer the earliest slot first", "Never move lunch"]
     assert hits[0]["why"]["query"] > 0
@@ -191,3 +194,20 @@ def test_the_page_has_every_node_and_needs_nobody(filled: Memory, tmp_path: Path
     assert "Offer the earliest slot first" in page
     assert "http" not in page.replace("http-equiv", "")
     assert filled("view", "--out", "no/such/folder.html").code == 2
+
+
+def test_memories_of_another_program_are_imported_or_none_of_them(filled: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps({"results": [{"memory": "Prefers green tea", "user_id": "ana"}]}), "utf-8")
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"text": "a", "owner": "ana"}\n{"text": "b"\n', "utf-8")
+
+    done = filled("import", str(path))
+    refused = filled("import", str(broken))
+
+    assert (done.code, done.out.split()[:3]) == (0, ["1", "memories", "imported"])
+    assert refused.code == 2
+    assert "line 2 is not valid JSON" in refused.err
+    hits = filled("recall", "--user", "ana", "tea", "--json").json
+    assert hits[0]["skill"]["text"] == "Prefers green tea"
+    assert "a" not in [hit["skill"]["text"] for hit in hits]

@@ -60,7 +60,8 @@ def test_a_good_episode_becomes_skills_that_are_recalled_with_their_reasons(tmp_
     }
     assert all(one.text.startswith(f"{one.why['skill']}: ") for one in found)
     assert found[0].score >= found[1].score
-    assert set(found[0].why) == {"skill", "query", "user", "community", "complement", "conflict", "path"}
+    terms = {"query", "user", "community", "neighbours", "time", "complement", "conflict"}
+    assert set(found[0].why) == {"skill", "path", "points", *terms}
 
 
 def test_a_poor_episode_teaches_what_the_user_said_and_no_way(tmp_path: Path) -> None:
@@ -179,6 +180,10 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
         ("conflict_weight", 0.5),
         ("conflicts_with", "candidates"),
         ("query_similarity", "words"),
+        ("neighbour_weight", 0.0),
+        ("time_weight", 0.5),
+        ("calibrate", False),
+        ("second_hop", "owner"),
         ("candidates", 3),
         ("siblings", 0),
         ("communities", "louvain"),

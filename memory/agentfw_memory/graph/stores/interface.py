@@ -86,6 +86,7 @@ class LiveRows:
     uses: Integers
     rewards: Floats
     """Sum of the rewards of all uses."""
+    valid_from: Floats
     vectors: Float32Array
 
 
@@ -124,6 +125,9 @@ class Store(Protocol):
         """The embedder of the vectors, or None before the first one."""
 
     def set_embedder(self, change: Change, embedder: EmbedderRecord) -> None: ...
+
+    def now(self) -> float:
+        """The time of the store's clock."""
 
     def counter(self) -> int:
         """The number of the last change."""
@@ -199,6 +203,12 @@ class Store(Protocol):
 
     def relations(self, numbers: Sequence[int] | None = None) -> list[tuple[EdgeKind, int, int]]:
         """Return the valid COMPLEMENTS and CONFLICTS edges of these skills, or of all skills."""
+
+    def scenarios(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int]]:
+        """Return (skill, scenario) for the valid APPLIES_TO and TRIGGERS edges of these skills, or of all skills."""
+
+    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
+        """Yield the valid EXECUTED edges after a row: (row, trajectory, its user, skill, reward), oldest first."""
 
     def profile(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile."""

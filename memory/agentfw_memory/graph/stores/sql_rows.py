@@ -66,6 +66,9 @@ class SqlRows(ABC):
         sql = "UPDATE tenant SET embedder = ?, embedder_version = ?, dimensions = ? WHERE tenant = ?"
         self._run(sql, embedder.name, embedder.version, embedder.dimensions, self._tenant)
 
+    def now(self) -> float:
+        return self._clock()
+
     def counter(self) -> int:
         return int(self._value("SELECT counter FROM tenant WHERE tenant = ?", self._tenant))
 
@@ -191,7 +194,14 @@ class SqlRows(ABC):
         return rows[0][0] if rows else None
 
     def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
-        sql = f"SELECT number, owner, shared, {self.vector_column}, uses, rewards FROM live WHERE tenant = ? AND number"
+        since_when = (
+            "(SELECT v.valid_from FROM version v "
+            "WHERE v.tenant = live.tenant AND v.number = live.number AND v.valid_to IS NULL)"
+        )
+        sql = (
+            f"SELECT number, owner, shared, {self.vector_column}, uses, rewards, {since_when} "
+            "FROM live WHERE tenant = ? AND number"
+        )
         if not since:
             last = 0
             while batch := self._rows(f"{sql} > ? ORDER BY number LIMIT {rows}", self._tenant, last):
@@ -232,6 +242,26 @@ class SqlRows(ABC):
         wanted = (self._tenant, self._numbers(numbers))
         both = f"{sql} AND source {self.any_of} UNION {sql} AND target {self.any_of}"
         return self._rows(both, *wanted, *wanted)
+
+    def scenarios(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int]]:
+        applies = "SELECT source AS skill, target AS scenario FROM edge WHERE tenant = ? AND kind = 'APPLIES_TO'"
+        triggers = "SELECT target AS skill, source AS scenario FROM edge WHERE tenant = ? AND kind = 'TRIGGERS'"
+        now = "AND valid_to IS NULL"
+        if numbers is None:
+            return sorted(self._rows(f"{applies} {now} UNION {triggers} {now}", self._tenant, self._tenant))
+        wanted = (self._tenant, self._numbers(numbers))
+        of_these = f"{applies} AND source {self.any_of} {now} UNION {triggers} AND target {self.any_of} {now}"
+        return sorted(self._rows(of_these, *wanted, *wanted))
+
+    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
+        sql = (
+            f'SELECT e.row, e.source, t."user", e.target, e.weight FROM {self.edges_by_row} '
+            "CROSS JOIN trajectory t WHERE t.tenant = e.tenant AND t.number = e.source AND e.row > ? AND e.tenant = ? "
+            "AND e.valid_to IS NULL AND e.kind = 'EXECUTED' ORDER BY e.row LIMIT 50000"
+        )
+        while batch := self._rows(sql, after, self._tenant):
+            after = batch[-1][0]
+            yield from batch
 
     def profile(self, user: int) -> Float32Array | None:
         sql = f'SELECT {self.vector_column} FROM profile WHERE tenant = ? AND "user" = ?'
@@ -375,13 +405,14 @@ class SqlRows(ABC):
         return number
 
     def _live_rows(self, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
-        numbers, owners, shared, vectors, uses, rewards = zip(*batch, strict=True)
+        numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*batch, strict=True)
         return LiveRows(
             np.array(numbers, np.int64),
             np.array(owners, np.int64),
             np.array(shared, np.bool_),
             np.array(uses, np.int64),
             np.array(rewards, np.float64),
+            np.array(valid_from, np.float64),
             self._read_vectors(vectors),
         )
 

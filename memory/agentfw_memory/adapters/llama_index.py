@@ -1,0 +1,46 @@
+"""A memory block of LlamaIndex that keeps old messages in a skill graph and recalls those that fit the newest one.
+
+    block = SkillGraphBlock(graph=SkillGraph.open("skills.db", tenant="team-a"), user="ana")
+    memory = Memory.from_defaults(session_id="monday", memory_blocks=[block])
+
+LlamaIndex hands over the messages that no longer fit into its short-term memory. Each becomes a private skill of the
+user, and is on disk when the call returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agentfw_memory.errors import MissingExtraError
+from agentfw_memory.graph.records import NewSkill
+from agentfw_memory.skill_graph import SkillGraph
+
+try:
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.memory import BaseMemoryBlock
+    from pydantic import Field
+except ImportError:
+    raise MissingExtraError("SkillGraphBlock", "adapters", module="llama_index") from None
+
+__all__ = ["SkillGraphBlock"]
+
+
+class SkillGraphBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
+    """What a user said in any conversation."""
+
+    name: str = "skill_graph"
+    graph: SkillGraph
+    user: str = Field(description="User whose messages are kept and recalled.")
+    count: int = Field(default=5, ge=1, description="Maximum number of messages to recall.")
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        query = next((text for message in reversed(messages or []) if (text := (message.content or "").strip())), "")
+        if not query:
+            return ""
+        hits = await self.graph.arecall(query, user=self.user, k=self.count)
+        return "\n".join(f"- {hit.skill.text}" for hit in hits)
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        texts = [f"{message.role.value}: {text}" for message in messages if (text := (message.content or "").strip())]
+        await asyncio.to_thread(self.graph.add_skills, [NewSkill(self.user, text) for text in texts])

@@ -1,0 +1,128 @@
+"""Reads memories that were exported from elsewhere: mem0, LangMem, or plain JSON.
+
+    graph.add_skills(read_memories("memories.json", owner="ana"))
+
+A file is one JSON value or one object a line. Each record is recognised by its fields:
+
+| from | fields |
+| --- | --- |
+| mem0 (`get_all`) | `memory`, and `user_id`, `agent_id`, `created_at`, `categories` where there are any |
+| LangMem, and any LangGraph store | `namespace`, `value`, and `created_at` where it is there |
+| plain | `text`, and `owner`, `tools`, `scenarios`, `shared`, `valid_from` where they are there |
+
+Every record is checked before the first one is returned, so a broken line means that nothing is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.records import NewSkill
+
+__all__ = ["read_memories"]
+
+Record = Mapping[str, Any]
+
+
+def read_memories(path: str | Path, *, owner: str = "") -> list[NewSkill]:
+    """Return the memories of a file as skills. `owner` owns those whose record names nobody."""
+    found = []
+    for where, record in _records(Path(path)):
+        try:
+            found.append(_skill(record, owner))
+        except ValueError as error:
+            raise BadInputError(f"{path}, {where}: {error}", fix="repair it; nothing was imported") from None
+    return found
+
+
+def _records(path: Path) -> Iterator[tuple[str, Record]]:
+    """Yield the records of a file, each with where it is."""
+    text = path.read_text("utf-8-sig", errors="replace")
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        whole = None
+    if isinstance(whole, Mapping):
+        # mem0 wraps its answer. One record alone is a file of one line.
+        whole = whole["results"] if isinstance(whole.get("results"), Sequence) else [whole]
+    if isinstance(whole, list):
+        for number, record in enumerate(whole, start=1):
+            yield f"record {number}", record
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                yield f"line {number}", json.loads(line)
+            except ValueError as error:
+                raise BadInputError(
+                    f"{path}, line {number} is not valid JSON: {error}", fix="repair it; nothing was imported"
+                ) from None
+
+
+def _skill(record: Any, owner: str) -> NewSkill:
+    if not isinstance(record, Mapping):
+        raise ValueError(f"a record is an object, not {type(record).__name__}")
+    if "memory" in record:
+        named = record.get("user_id") or record.get("agent_id") or record.get("run_id")
+        about, when = _names(record.get("categories")), record.get("created_at")
+        return NewSkill(_owner(named, owner), _text(record["memory"]), (), about, valid_from=_time(when))
+    if "namespace" in record and "value" in record:
+        space = record["namespace"]
+        named = "/".join(map(str, space)) if isinstance(space, list) else space
+        return NewSkill(_owner(named, owner), _content(record["value"]), valid_from=_time(record.get("created_at")))
+    if "text" in record:
+        return NewSkill(
+            _owner(record.get("owner") or record.get("user"), owner),
+            _text(record["text"]),
+            _names(record.get("tools")),
+            _names(record.get("scenarios")),
+            "shared" if record.get("shared") is True else "private",
+            _time(record.get("valid_from")),
+        )
+    raise ValueError(f"a record needs text, memory, or namespace and value; it has {', '.join(record) or 'nothing'}")
+
+
+def _content(value: Any) -> str:
+    """Return the text in a value of a LangGraph store. LangMem puts it into `content`, sometimes twice."""
+    while isinstance(value, Mapping):
+        inner = next((value[name] for name in ("content", "text", "memory") if name in value), None)
+        if inner is None:
+            return json.dumps(value, ensure_ascii=False, sort_keys=True)
+        value = inner
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"the text {value!r} is not a sentence")
+    return value
+
+
+def _owner(named: Any, owner: str) -> str:
+    if not (found := named if isinstance(named, str) and named else owner):
+        raise ValueError("it names no owner, and no --owner was given")
+    return found
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f"{value!r} is not a list of names")
+    return tuple(value)
+
+
+def _time(value: Any) -> float | None:
+    """Read seconds since 1970 or an ISO date. A time without a zone is UTC."""
+    if value is None or isinstance(value, (int, float)):
+        return value
+    try:
+        found = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(f"{value!r} is not a time; write it as 2023-05-07T12:00:00Z") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

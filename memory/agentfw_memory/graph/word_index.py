@@ -1,0 +1,205 @@
+"""Finds skills by their words, with BM25 scores between 0 and 1.
+
+    >>> index = WordIndex()
+    >>> index.put(3, "Offer the earliest slot first", SHARED)
+    >>> index.put(5, "Ask for the order number", SHARED)
+    >>> question = index.question("which slots are early, which is the earliest?", reader=None)
+    >>> question.best(10).tolist()
+    [3]
+
+BM25 has no upper bound of its own. Here a score is divided by the score that the query would get as a text of the
+index. A score of 1 means the words of the query, and 0 means none of them.
+
+Shared skills are one part of the index, and each owner's private skills another. A query reads only the parts that its
+reader may see. How rare a word is and how long texts are is counted there too, so that a hidden skill changes nothing.
+
+Adding and removing leave no trace: the scores are always those of a new index over the same texts.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
+from agentfw_memory.graph.words import terms
+
+__all__ = ["SHARED", "Question", "WordIndex"]
+
+SHARED = 0
+"""The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
+
+SATURATION, LENGTH = 1.2, 0.75
+"""The usual values of BM25's k1 and b."""
+MATCHES_READ = 10_000
+"""Number of matches after which common words no longer propose candidates. They still count in the scores."""
+SCORED = 100
+"""Number of proposed skills whose exact scores are computed."""
+TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
+"""What a word counts that occurs once in a text of average length, as a share of its rarity."""
+
+
+@dataclass
+class _Part:
+    """The texts that are visible together."""
+
+    holders: dict[int, array[int]] = field(default_factory=dict)
+    """By term: the skills that have it, in no particular order."""
+    count: int = 0
+    length: int = 0
+
+
+class WordIndex:
+    """The words of a tenant's skills."""
+
+    def __init__(self) -> None:
+        self._terms: dict[str, int] = {}
+        self._names: list[str] = []
+        self._uses: list[int] = []
+        self._parts: dict[int, _Part] = {}
+        self._part_of: dict[int, int] = {}
+        self._texts: dict[int, bytes] = {}
+        """By skill: pairs of a term and its count, as 32-bit integers. Dictionaries would take ten times as much."""
+
+        self._weights, self._places = np.zeros(1024, np.float32), np.zeros(1024, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def put(self, number: int, text: str, part: int) -> None:
+        """Add a skill, or replace its text and part."""
+        self.remove(number)
+        counts = {self._number_of(term): count for term, count in Counter(terms(text)).items()}
+        here = self._parts.setdefault(part, _Part())
+        for term in counts:
+            self._uses[term] += 1
+            holders = here.holders.get(term)
+            if holders is None:
+                holders = here.holders[term] = array("q")
+            holders.append(number)
+        here.count += 1
+        here.length += sum(counts.values())
+        self._part_of[number] = part
+        self._texts[number] = np.array(list(counts.items()), np.int32).tobytes()
+
+    def remove(self, number: int) -> None:
+        """Remove a skill. An unknown number is ignored."""
+        text = self._texts.pop(number, None)
+        if text is None:
+            return
+        part = self._part_of.pop(number)
+        here = self._parts[part]
+        for term, count in np.frombuffer(text, np.int32).reshape(-1, 2).tolist():
+            holders = here.holders[term]
+            last = holders.pop()
+            if last != number:
+                holders[holders.index(number)] = last
+            if not holders:
+                del here.holders[term]
+            here.length -= count
+            self._uses[term] -= 1
+            if not self._uses[term]:
+                # The word may have been in a forgotten text only.
+                del self._terms[self._names[term]]
+                self._names[term] = ""
+        here.count -= 1
+        if not here.count:
+            del self._parts[part]
+
+    def question(self, query: str, reader: int | None) -> Question:
+        """Prepare a query for a user, who sees the shared skills and their own."""
+        parts = [self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts]
+        return Question(self, Counter(terms(query)), parts)
+
+    def scratch(self, size: int) -> tuple[Float32Array, Integers]:
+        """Return two arrays by skill to work with. The first one holds zeros, and must do so afterwards."""
+        self._weights, self._places = grown(self._weights, size), grown(self._places, size)
+        return self._weights, self._places
+
+    def _number_of(self, term: str) -> int:
+        number = self._terms.get(term)
+        if number is None:
+            number = self._terms[term] = len(self._names)
+            self._names.append(term)
+            self._uses.append(0)
+        return number
+
+
+class Question:
+    """One query against what one user may see."""
+
+    def __init__(self, index: WordIndex, asked: Counter[str], parts: list[_Part]) -> None:
+        self._index, self._parts = index, parts
+        count = sum(part.count for part in parts)
+        self._mean = (sum(part.length for part in parts) / count if count else 0.0) or 1.0
+        own = 1.0 - LENGTH + LENGTH * asked.total() / self._mean
+        highest = mean = variance = 0.0
+        found: list[tuple[int, int, float]] = []
+        for term, times in asked.items():
+            number = index._terms.get(term, -1)
+            holders = sum(len(part.holders.get(number, ())) for part in parts)
+            rarity = times * math.log1p((count - holders + 0.5) / (holders + 0.5))
+            highest += rarity * times / (times + SATURATION * own)
+            if holders:
+                found.append((holders, number, rarity))
+                share = holders / count
+                mean += share * rarity * TYPICAL_MATCH
+                variance += share * (1.0 - share) * (rarity * TYPICAL_MATCH) ** 2
+        self._found = sorted(found)
+        self._highest = highest or 1.0
+        self.mean, self.deviation = mean / self._highest, math.sqrt(variance) / self._highest
+        """Mean and standard deviation of the scores of all visible skills, estimated from how common the words are."""
+
+    def best(self, k: int) -> Integers:
+        """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
+        proposed = self._proposed(max(SCORED, 2 * k))
+        scores = self.scores(proposed)
+        return proposed[np.lexsort((proposed, -scores))[:k]]
+
+    def scores(self, numbers: Integers) -> Floats:
+        """Return the scores of these skills, which must be visible ones."""
+        texts = [self._index._texts.get(number, b"") for number in numbers.tolist()]
+        pairs = np.frombuffer(b"".join(texts), np.int32).reshape(-1, 2)
+        owner = np.repeat(np.arange(len(texts)), [len(text) // 8 for text in texts])
+        lengths = np.bincount(owner, pairs[:, 1], len(texts))
+        rarities = np.zeros(len(self._index._names) + 1)
+        for _, term, rarity in self._found:
+            rarities[term] = rarity
+        weights = rarities[pairs[:, 0]]
+        here = np.flatnonzero(weights)
+        owner, counts = owner[here], pairs[here, 1]
+        saturation = SATURATION * (1.0 - LENGTH + LENGTH * lengths[owner] / self._mean)
+        scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(texts))
+        return np.minimum(scores / self._highest, 1.0)
+
+    def _proposed(self, count: int) -> Integers:
+        """Return the skills that have the rarest words of the query, at most about `count` of them."""
+        read = [
+            (np.frombuffer(part.holders[term], np.int64), rarity)
+            for part in self._parts
+            for _, term, rarity in self._found
+            if term in part.holders
+        ]
+        read.sort(key=lambda one: len(one[0]))
+        ends = np.cumsum([len(numbers) for numbers, _ in read])
+        read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
+        if not read:
+            return np.zeros(0, np.int64)
+        matches = np.concatenate([numbers for numbers, _ in read])
+        weights, places = self._index.scratch(int(matches.max()) + 1)
+        for numbers, rarity in read:
+            weights[numbers] += rarity
+        # Keep one match of each skill: the last one that wrote its place.
+        places[matches] = np.arange(len(matches))
+        found: Integers = matches[places[matches] == np.arange(len(matches))]
+        rarities = weights[found]
+        weights[matches] = 0.0
+        if len(found) <= count:
+            return found
+        lowest = np.partition(rarities, len(found) - count)[len(found) - count]
+        above, level = found[rarities > lowest], found[rarities == lowest]
+        return np.concatenate([above, np.sort(level)[: count - len(above)]])

@@ -1,0 +1,188 @@
+"""How well the skill graph finds what was said in long conversations (LoCoMo), compared with words or vectors alone.
+
+    git clone https://github.com/snap-research/locomo
+    python tests/benchmarks/memory_locomo.py --data locomo/data/locomo10.json
+
+The file is the user's. It is licensed CC BY-NC 4.0, so nothing of it is shipped. Each turn of a conversation becomes a
+shared skill of its speaker, with the time of its session. Each question with known evidence is recalled for the person
+whom it names. R@k is the share of the evidence among the first k hits, MRR the reciprocal rank of the first hit that is
+evidence.
+
+Settings were chosen on the first five conversations (`--part develop`). Figures to report are those of the other five
+(`--part report`). `--shuffle-owners` gives each turn to a random speaker, so that owners and communities mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from agentfw.statistics import bootstrap, paired_difference
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+
+CATEGORIES = {1: "several hops", 2: "time", 3: "open domain", 4: "one hop"}
+"""The kinds of question that have an answer, by their number in the file."""
+DEPTHS = (1, 5, 10, 20)
+
+HYBRID = GraphSettings()
+NO_GRAPH = replace(
+    HYBRID, user_weight=0.0, community_weight=0.0, complement_boost=0.0, conflict_weight=0.0, neighbour_weight=0.0
+)
+SYSTEMS: dict[str, GraphSettings] = {
+    "defaults": HYBRID,
+    "without terms of the graph": NO_GRAPH,
+    "words alone (BM25, stemmed)": replace(NO_GRAPH, query_similarity="words", siblings=0),
+    "vectors alone": replace(NO_GRAPH, query_similarity="vectors", siblings=0),
+    "neighbours off": replace(HYBRID, neighbour_weight=0.0),
+    "community off": replace(HYBRID, community_weight=0.0),
+    "user off": replace(HYBRID, user_weight=0.0),
+    "not calibrated": replace(HYBRID, calibrate=False),
+    "the paper's score": GraphSettings.ablation("full"),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    text: str
+    user: str
+    category: int
+    evidence: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    name: str
+    turns: dict[str, NewSkill]
+    questions: list[Question]
+
+
+def conversations(path: Path) -> Iterator[Conversation]:
+    """Read the file of ten conversations."""
+    for record in json.loads(path.read_text("utf-8")):
+        spoken = record["conversation"]
+        turns: dict[str, NewSkill] = {}
+        for session in range(1, 100):
+            said = spoken.get(f"session_{session}", ())
+            for place, turn in enumerate(said):
+                began = datetime.strptime(spoken[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
+                when = began.replace(tzinfo=UTC).timestamp() + place
+                text = " ".join(filter(None, (f"{turn['speaker']}: {turn['text']}", turn.get("blip_caption"))))
+                turns[turn["dia_id"]] = NewSkill(turn["speaker"], text, visibility="shared", valid_from=when)
+        people = (spoken["speaker_a"], spoken["speaker_b"])
+        questions = []
+        for asked in record["qa"]:
+            evidence = frozenset(asked.get("evidence", ())) & turns.keys()
+            if asked["category"] in CATEGORIES and evidence:
+                user = next((name for name in people if name in asked["question"]), people[0])
+                questions.append(Question(asked["question"], user, asked["category"], evidence))
+        yield Conversation(record["sample_id"], turns, questions)
+
+
+@dataclass
+class Figures:
+    """What one system reached at each question."""
+
+    found: dict[int, list[float]]
+    reciprocal: list[float]
+    categories: list[int]
+
+    def mean(self, depth: int, category: int | None = None) -> float:
+        pairs = zip(self.found[depth], self.categories, strict=True)
+        values = [value for value, kind in pairs if category in (None, kind)]
+        return sum(values) / len(values) if values else float("nan")
+
+
+def ask(conversation: Conversation, settings: GraphSettings, embedder: str, shuffled: bool, figures: Figures) -> None:
+    """Add all turns to a new graph, and ask all questions."""
+    draw, owners = random.Random(conversation.name), [turn.owner for turn in conversation.turns.values()]
+    if shuffled:
+        draw.shuffle(owners)
+    with SkillGraph.open(":memory:", tenant="locomo", embedder=embedder, settings=settings) as graph:
+        added = graph.add_skills(
+            replace(turn, owner=owner) for turn, owner in zip(conversation.turns.values(), owners, strict=True)
+        )
+        ids = dict(zip(conversation.turns, (skill.id for skill in added), strict=True))
+        for question in conversation.questions:
+            wanted = {ids[turn] for turn in question.evidence}
+            hits = [hit.skill.id for hit in graph.recall(question.text, user=question.user, k=max(DEPTHS))]
+            for depth in DEPTHS:
+                figures.found[depth].append(len(wanted.intersection(hits[:depth])) / len(wanted))
+            figures.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in wanted), 0.0))
+            figures.categories.append(question.category)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    everything = list(conversations(options.data))
+    half = len(everything) // 2
+    chosen = {"develop": everything[:half], "report": everything[half:], "all": everything}[options.part]
+    names = options.systems or list(SYSTEMS)
+    results: dict[str, Figures] = {}
+    for name in names:
+        figures = results[name] = Figures({depth: [] for depth in DEPTHS}, [], [])
+        for conversation in chosen:
+            ask(conversation, SYSTEMS[name], options.embedder, options.shuffle_owners, figures)
+    first = results[names[0]]
+    return {
+        "questions": sum(len(conversation.questions) for conversation in chosen),
+        "turns": sum(len(conversation.turns) for conversation in chosen),
+        "part": options.part,
+        "embedder": options.embedder,
+        "shuffled owners": options.shuffle_owners,
+        "systems": [row(name, some, first) for name, some in results.items()],
+    }
+
+
+def row(name: str, some: Figures, first: Figures) -> dict[str, Any]:
+    against = paired_difference(some.found[10], first.found[10]).difference
+    return {
+        "system": name,
+        **{f"R@{depth}": interval(some.found[depth]) for depth in DEPTHS},
+        "MRR": interval(some.reciprocal),
+        "R@10 by category": {CATEGORIES[kind]: some.mean(10, kind) for kind in CATEGORIES},
+        "R@10 against the first": {"mean": against.estimate, "low": against.low, "high": against.high},
+    }
+
+
+def interval(values: Sequence[float]) -> dict[str, float]:
+    found = bootstrap(values)
+    return {"mean": found.estimate, "low": found.low, "high": found.high}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="The file locomo10.json.")
+    parser.add_argument("--part", choices=("develop", "report", "all"), default="report")
+    parser.add_argument("--embedder", default="wordllama")
+    parser.add_argument("--shuffle-owners", action="store_true")
+    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), help="Default: all of them.")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = measure(options)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    print(f"{result['questions']} questions about {result['turns']} turns, part {result['part']}, {result['embedder']}")
+    heads = "".join(f"{name:>22}" for name in (*(f"R@{depth}" for depth in DEPTHS), "MRR"))
+    print(f"{'':28}{heads}   R@10 by category, and against the first")
+    for some in result["systems"]:
+        cells = "".join(f"{shown(some[name]):>22}" for name in (*(f"R@{depth}" for depth in DEPTHS), "MRR"))
+        kinds = "  ".join(f"{name} {value:.3f}" for name, value in some["R@10 by category"].items())
+        print(f"{some['system']:28}{cells}   {kinds}  {shown(some['R@10 against the first'], '+')}")
+    return result
+
+
+def shown(figure: Mapping[str, float], sign: str = "") -> str:
+    return f"{figure['mean']:{sign}.3f} [{figure['low']:{sign}.3f}, {figure['high']:{sign}.3f}]"
+
+
+if __name__ == "__main__":
+    main()

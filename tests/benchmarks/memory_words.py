@@ -1,0 +1,101 @@
+"""The word index beside SQLite's full-text search (FTS5): how fast texts are added and found.
+
+    python tests/benchmarks/memory_words.py
+    python tests/benchmarks/memory_words.py --texts 5000 --queries 20
+
+FTS5 is in a file in WAL mode, with its Porter stemmer, ranked by its bm25(), and restricted to one tenant and to what
+a user may see, as a recall needs it. The word index is in memory, and reads the texts once when a process starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import numpy as np
+from skill_graph_sides import Texts
+
+from agentfw_memory.graph.word_index import SHARED, WordIndex
+from agentfw_memory.graph.words import tokens
+
+K = 10
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    texts, draw = Texts(options.seed), random.Random(options.seed)
+    stored = [
+        (number, texts.text(), SHARED if draw.random() < 0.8 else 1 + number % 100)
+        for number in range(1, options.texts + 1)
+    ]
+    asked = [(texts.text(), 1 + draw.randrange(100)) for _ in range(options.queries)]
+    index = WordIndex()
+    with tempfile.TemporaryDirectory() as folder:
+        connection = sqlite3.connect(Path(folder) / "words.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(text, part UNINDEXED, tokenize = 'porter')")
+
+        def add_row(number: int, text: str, part: int) -> None:
+            connection.execute("INSERT INTO words (rowid, text, part) VALUES (?, ?, ?)", (number, text, part))
+
+        def search(query: str, reader: int) -> None:
+            match = " OR ".join(f'"{word}"' for word in dict.fromkeys(tokens(query)))
+            sql = "SELECT rowid FROM words WHERE words MATCH ? AND part IN (0, ?) ORDER BY bm25(words), rowid LIMIT ?"
+            connection.execute(sql, (match, reader, K)).fetchall()
+
+        bulk = len(stored) - options.queries
+        result: dict[str, Any] = {"texts": len(stored), "queries": len(asked)}
+        began = time.thread_time()
+        connection.execute("BEGIN")
+        for row in stored[:bulk]:
+            add_row(*row)
+        connection.execute("COMMIT")
+        loaded = {"FTS5": time.thread_time() - began}
+        began = time.thread_time()
+        for row in stored[:bulk]:
+            index.put(*row)
+        loaded["word index"] = time.thread_time() - began
+        result["seconds to load"] = loaded
+        result["ms of an add"] = {
+            "FTS5": timed(lambda row: add_row(*row), stored[bulk:]),
+            "word index": timed(lambda row: index.put(*row), stored[bulk:]),
+        }
+        result["ms of a search"] = {
+            "FTS5": timed(lambda one: search(*one), asked),
+            "word index": timed(lambda one: index.question(*one).best(K), asked),
+        }
+        connection.close()
+    return result
+
+
+def timed(call: Callable[[Any], object], inputs: Sequence[Any]) -> dict[str, float]:
+    """Return milliseconds of CPU."""
+    taken = []
+    for one in inputs:
+        began = time.thread_time()
+        call(one)
+        taken.append(1000 * (time.thread_time() - began))
+    return {"p50": float(np.median(taken)), "p95": float(np.quantile(taken, 0.95))}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--texts", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=7)
+    result = measure(parser.parse_args(arguments))
+    print(json.dumps(result, indent=2))
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Words: what texts are compared by, and an index that leaves no trace of what was taken out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw_memory.graph.word_index import SHARED, Question, WordIndex
+from agentfw_memory.graph.words import terms
+
+pytest.importorskip("snowballstemmer")
+
+TEXTS = st.lists(st.sampled_from(["slot", "early", "late", "call", "mail", "order"]), max_size=6).map(" ".join)
+PLACED = st.tuples(TEXTS, st.integers(0, 2))
+CHANGES = st.lists(st.tuples(st.integers(1, 6), st.none() | PLACED), max_size=30)
+
+
+def filled(texts: dict[int, tuple[str, int]]) -> WordIndex:
+    index = WordIndex()
+    for number, (text, part) in texts.items():
+        index.put(number, text, part)
+    return index
+
+
+def scores(question: Question) -> dict[int, float]:
+    found = question.best(100)
+    return dict(zip(found.tolist(), question.scores(found).tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ana prefers meetings", "ana's preferred meeting"),
+        ("on 2023-05-07", "the 7th of May 2023"),
+        ("1,200 euros", "1200 euro"),
+        ("don't call", "call"),
+    ],
+)
+def test_what_means_the_same_becomes_the_same_terms(one: str, other: str) -> None:
+    assert sorted(terms(one)) == sorted(terms(other))
+
+
+def test_a_text_of_stop_words_alone_keeps_them() -> None:
+    assert terms("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
+
+
+@given(CHANGES, TEXTS, st.integers(1, 2))
+def test_after_any_changes_the_index_says_what_a_new_one_says(
+    changes: list[tuple[int, tuple[str, int] | None]], query: str, reader: int
+) -> None:
+    index, texts = WordIndex(), dict[int, tuple[str, int]]()
+    for number, placed in changes:
+        texts.pop(number, None)
+        if placed is None:
+            index.remove(number)
+        else:
+            index.put(number, *placed)
+            texts[number] = placed
+
+    question, fresh = index.question(query, reader), filled(texts).question(query, reader)
+
+    assert len(index) == len(texts)
+    assert scores(question) == pytest.approx(scores(fresh))
+    assert (question.mean, question.deviation) == pytest.approx((fresh.mean, fresh.deviation))
+    assert set(scores(question)) <= {number for number, (_, part) in texts.items() if part in (SHARED, reader)}
+
+
+@given(st.lists(st.text(max_size=30), max_size=8), st.text(max_size=30))
+def test_any_text_scores_between_nothing_and_one(texts: list[str], query: str) -> None:
+    index = filled({number: (text, SHARED) for number, text in enumerate(texts, start=1)})
+    assert all(0.0 < score <= 1.0 for score in scores(index.question(query, None)).values())
+
+
+def test_what_others_keep_private_changes_no_score() -> None:
+    index = filled({1: ("offer the earliest slot", SHARED), 2: ("offer tea", SHARED)})
+    before = scores(index.question("offer slot", reader=8))
+
+    for number in range(10, 60):
+        index.put(number, "slot slot slot of somebody else", part=9)
+
+    assert scores(index.question("offer slot", reader=8)) == before
+
+
+def test_a_rare_word_says_more_than_a_common_one() -> None:
+    index = filled({1: ("call mail", SHARED), 2: ("call order", SHARED), 3: ("call slot", SHARED)})
+    assert index.question("call order", None).best(1).tolist() == [2]
+
+
+def test_a_common_word_beside_a_rare_one_is_not_read_and_still_counts() -> None:
+    index = filled(dict.fromkeys(range(1, 12000), ("common word", SHARED)))
+    index.put(20_000, "rare thing", SHARED)
+    index.put(20_001, "rare word", SHARED)
+
+    found = index.question("rare word", None).best(2)
+
+    assert found.tolist() == [20_001, 20_000]
+    assert index.question("rare word", None).scores(found)[0] == 1.0
+
+
+def test_a_forgotten_word_is_not_kept() -> None:
+    index = filled({1: ("zanzibar trip", SHARED), 2: ("a trip", SHARED)})
+
+    index.remove(1)
+
+    assert "zanzibar" not in index._terms
+    assert not any("zanzibar" in name for name in index._names)
+    assert scores(index.question("zanzibar", None)) == {}
+
+
+def test_the_spread_of_scores_is_estimated_well() -> None:
+    generator = np.random.default_rng(7)
+    texts = [" ".join(f"w{word}" for word in generator.geometric(0.05, 12)) for _ in range(2000)]
+    index = filled({number: (text, SHARED) for number, text in enumerate(texts, start=1)})
+    question = index.question("w3 w20 w45", None)
+
+    exact = question.scores(np.arange(1, 2001))
+
+    assert question.mean == pytest.approx(exact.mean(), rel=0.3)
+    assert question.deviation == pytest.approx(exact.std(), rel=0.3)

@@ -1,0 +1,47 @@
+"""The asynchronous face of the skill graph."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from agentfw_memory import SkillGraph
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+
+def test_an_event_loop_goes_on_while_something_is_recalled() -> None:
+    """The embedder waits for the loop. If recall blocked the loop, neither could go on."""
+    loop_went_on = threading.Event()
+    waiting = False
+
+    def embed(texts: Any) -> Any:
+        if waiting and not loop_went_on.wait(timeout=20):
+            raise ValueError("the event loop was blocked")
+        return [[1.0, float(len(text))] for text in texts]
+
+    async def both(graph: SkillGraph) -> list[str]:
+        recalling = asyncio.ensure_future(graph.arecall("tea", user="ana"))
+        await asyncio.sleep(0.01)
+        loop_went_on.set()
+        return [hit.skill.text for hit in await recalling]
+
+    with SkillGraph.open(":memory:", tenant="t", embedder=embed) as graph:
+        graph.add_skill(owner="ana", text="green tea")
+        waiting = True
+
+        assert asyncio.run(both(graph)) == ["green tea"]
+
+
+def test_learning_can_be_awaited() -> None:
+    with SkillGraph.open(":memory:", tenant="t", embedder="hash") as graph:
+        trajectory = {"id": "t", "user": "ana", "query": "q", "outcome": "Ana prefers tea."}
+
+        first = asyncio.run(graph.alearn(trajectory, 0.9))
+        again = asyncio.run(graph.alearn(trajectory, 0.9))
+
+        assert (first.known_already, again.known_already) == (False, True)
