@@ -162,7 +162,8 @@ class Loop:
             return tasks.further(number, len(groups) - spec.tasks, learning.missing(groups), spec.samples)
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
-        speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
+        rate = round(checks.tokens / (time.monotonic() - began), 1)
+        speed = {"tokens_per_second": rate, **plan.policy.metrics()}
         lines = records.metrics()
         counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
         return play.scored_groups(), {**means(lines), "episodes": len(lines), **counts}, speed
