@@ -136,10 +136,15 @@ def figure_row(name: str, figure: Mapping[str, Any]) -> list[str]:
     return [name, _short(figure["mean"]), "" if low is None else f"{_short(low)} to {_short(high)}"]
 
 
-def usage_words(usage: Mapping[str, int | None]) -> str:
-    """The tokens of a summary's record in words; only those that are known."""
+def usage_words(summary: Mapping[str, Any]) -> str:
+    """The tokens of a summary's record in words; only those that are known, and the judge's if there is one."""
     words = {"prompt": "prompt", "cached": "of these cached", "sampled": "sampled"}
-    return ", ".join(f"{usage[key]:,} {word}" for key, word in words.items() if usage[key] is not None)
+    of = {"": summary["usage"], "judge: ": summary["judged"] if any(summary["judged"].values()) else {}}
+    parts = [
+        who + ", ".join(f"{usage[key]:,} {word}" for key, word in words.items() if usage.get(key) is not None)
+        for who, usage in of.items()
+    ]
+    return "; ".join(part for part in parts if not part.endswith(": ") and part)
 
 
 def _short(value: float) -> str:

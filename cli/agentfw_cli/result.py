@@ -40,7 +40,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
         out.line(f"{run.folder.path / summary.adapter}   {summary.version}")
     elif summary.updates:
         out.note("nothing was learned: no update had a group of episodes with different rewards")
-    words = usage_words(summary.to_record()["usage"])
+    words = usage_words(summary.to_record())
     if words:
         out.line(f"tokens   {words}")
     failures = sum(int(record["failures"]) for record in episodes)

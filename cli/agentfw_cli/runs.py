@@ -98,7 +98,7 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
     ]
     facts += list(folder.about.get("components", {}).items())
     facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
-    words = usage_words(summary["usage"]) if summary is not None else ""
+    words = usage_words(summary) if summary is not None else ""
     facts += [("tokens", words)] if words else []
     out.table(["", ""], [[str(key), str(value)] for key, value in facts])
     if summary is not None:

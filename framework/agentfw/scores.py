@@ -14,12 +14,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from .episode import Episode, Usage
 from .errors import SettingsError
-
-if TYPE_CHECKING:
-    from .episode import Episode
 
 __all__ = [
     "Progress",
@@ -34,6 +32,8 @@ __all__ = [
     "ramp",
     "stages",
 ]
+
+_NO_USAGE = Usage(0, 0, 0)
 
 Track = Literal["base", "personal"]
 """Whether a score would be the same for every user (base) or is specific to this user (personal)."""
@@ -52,6 +52,9 @@ class Score:
     counts: bool = True
     """False for metrics that are reported but not rewarded, such as how often a judge failed. They are stored with the
     measures of the episode."""
+    usage: Usage = _NO_USAGE
+    """Tokens that a judging model spent on this score. If one question covers several scores, one of them carries its
+    tokens."""
 
 
 class RewardModel:

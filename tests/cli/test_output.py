@@ -143,7 +143,7 @@ def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, 
     for _ in range(2):
         agentfw(*quick)
     old = sorted(Path("runs").iterdir())[0] / "run.json"
-    old.write_text(old.read_text().replace('"format": 2', '"format": 1'))
+    old.write_text(old.read_text().replace('"format": 3', '"format": 1'))
 
     listed, shown = agentfw("runs", "list"), agentfw("runs", "show", old.parent.name)
 

@@ -91,8 +91,8 @@ def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"format": 1}, "is in format 1; this version of agentfw reads and writes format 2"),
-        ({"format": 3}, "is in format 3"),
+        ({"format": 1}, "is in format 1; this version of agentfw reads and writes format 3"),
+        ({"format": 4}, "is in format 4"),
         ({"format": "old"}, "is in format old"),
         ({"spec": {}}, "'interface' is missing"),
         ({"spec": 3}, "can't be read"),

@@ -42,7 +42,7 @@ from .state import State
 
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
 
-FORMAT = 2
+FORMAT = 3
 
 
 class RunFolder:

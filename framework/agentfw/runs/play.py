@@ -23,7 +23,7 @@ from itertools import groupby
 from numbers import Real
 from typing import Any
 
-from ..episode import Episode, Task
+from ..episode import Episode, Task, Usage
 from ..errors import PluginError
 from ..optimizer import Scored
 from ..policy import Policy
@@ -177,6 +177,7 @@ class Play:
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
         """Pass one scored episode to the memories, and write its metrics."""
         outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
+        judged = sum((score.usage for score in scores), Usage(0, 0, 0))
         scores = [score for score in scores if score.counts]
         reward = self._reward(episode, scores)
         await self._learn(episode, reward)
@@ -195,6 +196,7 @@ class Play:
             "turns": len(episode.turns),
             "tokens": sum(turn.count for turn in episode.turns),
             "usage": asdict(episode.usage),
+            "judged": asdict(judged),
             "failures": sum(len(turn.failures) for turn in episode.turns),
             "finish": episode.finish,
             "scores": [

@@ -23,7 +23,7 @@ __all__ = ["Records"]
 
 _METRICS = (
     *("episode", "task", "user", "reward", "utility", "outcome", "course"),
-    *("turns", "tokens", "usage", "failures", "finish", "scores"),
+    *("turns", "tokens", "usage", "judged", "failures", "finish", "scores"),
 )
 """Keys of every line of metrics.jsonl."""
 

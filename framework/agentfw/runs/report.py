@@ -60,11 +60,11 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     unit = folder.unit.removesuffix("s") if folder.total == 1 else folder.unit
     page = Page(title, subtitle=f"{folder.id}, {count} {unit}")
     summary = folder.summary()
-    usage = Usage(**summary["usage"]) if summary else Usage()
+    usages = _cards_of_usage(summary) if summary else []
     if folder.planned_updates and stages:
-        page.highlights([*_cards_of_training(folder, stages, lines), *_cards_of_usage(usage)])
+        page.highlights([*_cards_of_training(folder, stages, lines), *usages])
     else:
-        page.highlights([*_cards(folder, records), *_cards_of_usage(usage)])
+        page.highlights([*_cards(folder, records), *usages])
     page.figure(curve(folder), narrow=curve(folder, width=_PHONE))
     if len(stages) > 1:
         _figures_by_stage(page, folder, stages)
@@ -73,7 +73,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     _beside(page, folder, summary)
     if lines:
         intro = f"Figures of the episodes that were learned from, and of the learner. {clipping_note(lines)}"
-        page.section("On the way", intro.rstrip())
+        page.section("During training", intro.rstrip())
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
     shown = _shown_whole(folder, records)
@@ -121,13 +121,17 @@ def _cards_of_training(
     return cards
 
 
-def _cards_of_usage(usage: Usage) -> list[tuple[str, str, str]]:
-    """The tokens that the run used, if the policy reports them."""
-    if usage.prompt is None:
-        return []
-    sampled = "" if usage.sampled is None else f"{usage.sampled:,} sampled"
-    cached = "" if usage.cached is None else f"{usage.cached:,} from a cache"
-    return [("prompt tokens", f"{usage.prompt:,}", ", ".join(filter(None, (cached, sampled))))]
+def _cards_of_usage(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The tokens of the policy and of the judge, where they are reported."""
+    cards = []
+    for title, key in (("prompt tokens", "usage"), ("judge, prompt tokens", "judged")):
+        usage = Usage(**summary[key])
+        if usage.prompt is None or (key == "judged" and not usage.prompt):
+            continue
+        sampled = "" if usage.sampled is None else f"{usage.sampled:,} sampled"
+        cached = "" if usage.cached is None else f"{usage.cached:,} from a cache"
+        cards.append((title, f"{usage.prompt:,}", ", ".join(filter(None, (cached, sampled)))))
+    return cards
 
 
 def _figures(page: Page, folder: RunFolder, records: _Records) -> None:

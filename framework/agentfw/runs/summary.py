@@ -44,7 +44,9 @@ class Summary:
     failures: int
     """Number of answers that could not be parsed."""
     usage: Usage
-    """Total usage. A number that some turn didn't report is None."""
+    """Total usage of the policy. A number that some turn didn't report is None."""
+    judged: Usage
+    """Total usage of reward models that ask a model."""
     seconds: float
     """Duration of the last execution. Earlier, interrupted executions are not included."""
     figures: Mapping[str, Interval] = field(default_factory=dict)
@@ -65,7 +67,7 @@ class Summary:
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values. An unknown bound is null (one episode has no spread)."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
-        record["usage"] = asdict(self.usage)
+        record["usage"], record["judged"] = asdict(self.usage), asdict(self.judged)
         record["figures"] = figures_record(self.figures)
         record["before"] = figures_record(self.before)
         record["references"] = {name: figures_record(figures) for name, figures in self.references.items()}
@@ -75,7 +77,8 @@ class Summary:
     def from_record(cls, record: Mapping[str, Any]) -> Summary:
         references = {name: figures_from(rows) for name, rows in record["references"].items()}
         figures = {name: figures_from(record[name]) for name in ("figures", "before")}
-        return cls(**{**record, **figures, "references": references, "usage": Usage(**record["usage"])})
+        usages = {name: Usage(**record[name]) for name in ("usage", "judged")}
+        return cls(**{**record, **figures, **usages, "references": references})
 
 
 def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
@@ -165,6 +168,7 @@ def summarize(
         tokens=sum(int(record["tokens"]) for record in played),
         failures=sum(int(record["failures"]) for record in played),
         usage=sum((Usage(**record["usage"]) for record in played), Usage(0, 0, 0)),
+        judged=sum((Usage(**record["judged"]) for record in played), Usage(0, 0, 0)),
         seconds=round(seconds, 3),
         figures=intervals(episodes),
         references={

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,13 @@ from agentfw import (
     Score,
     Settings,
     Track,
+    Usage,
 )
 from agentfw.errors import PluginError, RequestRefusedError, SettingsError
 from agentfw.runs import SamplingSettings
-from agentfw_rewardmodels.rubric import LONGEST, JudgeRefused, RubricJudge
+from agentfw_rewardmodels.rubric import LONGEST, Answer, JudgeRefused, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
+from agentfw_rewardmodels.rubric import Usage as JudgeUsage
 
 from .library_errors import translated_errors
 
@@ -111,8 +115,9 @@ class Rubric(RewardModel):
         except JudgeRefused as refusal:
             raise refusal.__cause__ or refusal from None
         scores: list[Score] = []
-        for episode, value in zip(group, judgement.scores, strict=True):
-            scores.append(Score(episode.id, "rubric", value, self.settings.track))
+        usages = chain([Usage(*astuple(judgement.usage))], repeat(Usage(0, 0, 0)))
+        for episode, value, usage in zip(group, judgement.scores, usages, strict=False):
+            scores.append(Score(episode.id, "rubric", value, self.settings.track, usage=usage))
             scores.append(Score(episode.id, "rubric_failed", float(bool(judgement.failure)), counts=False))
         return scores
 
@@ -128,7 +133,7 @@ class Rubric(RewardModel):
         about = {"settings": choice.settings, "sampling": self.settings.sampling.model_dump()}
         return f"{choice.name} {self._version} {json.dumps(about, sort_keys=True, default=str)}"
 
-    async def _ask(self, messages: Sequence[JudgedMessage]) -> str:
+    async def _ask(self, messages: Sequence[JudgedMessage]) -> Answer:
         conversation = [Message(str(message["role"]), str(message["content"])) for message in messages]
         question = conversation[1].content
         try:
@@ -143,7 +148,7 @@ class Rubric(RewardModel):
             )
         except RequestRefusedError as error:
             raise JudgeRefused(str(error)) from error
-        return generation.text
+        return Answer(generation.text, JudgeUsage(*astuple(generation.usage)))
 
 
 def _attempt(episode: Episode) -> list[Mapping[str, Any]]:

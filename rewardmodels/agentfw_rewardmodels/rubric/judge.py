@@ -42,6 +42,7 @@ Ask = Callable[[Sequence[Message]], Awaitable[str | Answer]]
 
 FALLBACK = 0.5
 """The score of each attempt in a group that couldn't be judged."""
+_NO_USAGE = Usage(0, 0, 0)
 
 
 class JudgeRefused(Exception):
@@ -57,6 +58,8 @@ class Judgement:
     """One sentence per attempt, where the judge gave one."""
     failure: str = ""
     """Why the group couldn't be judged, or empty. If it isn't empty, every score is `FALLBACK`."""
+    usage: Usage = _NO_USAGE
+    """Tokens of the questions asked about this group. 0 if the scores came from the cache."""
 
 
 @dataclass(slots=True)
@@ -128,12 +131,13 @@ class RubricJudge:
         loop = self._loop()
         self.tally.groups += 1
         async with loop.locks.setdefault(key, asyncio.Lock()):
-            marks, failure = self._cached(key, question.count), ""
+            marks, failure, usage = self._cached(key, question.count), "", _NO_USAGE
             if marks is not None:
                 self.tally.cached += 1
             else:
                 async with loop.slots:
-                    marks, failure = await self._asked(question)
+                    marks, failure, usage = await self._asked(question)
+                self.usage += usage
                 if failure:
                     self.tally.failed += 1
                     logger.warning("%s could not judge a group of %d: %s", self.name, len(attempts), failure)
@@ -143,6 +147,7 @@ class RubricJudge:
             tuple(marks[place - 1].score for place in question.places),
             tuple(marks[place - 1].why for place in question.places),
             failure,
+            usage,
         )
 
     async def judge_all(self, groups: Sequence[Sequence[Sequence[Message]]]) -> list[Judgement]:
@@ -152,9 +157,9 @@ class RubricJudge:
     def close(self) -> None:
         self._cache.close()
 
-    async def _asked(self, question: Question) -> tuple[tuple[Mark, ...], str]:
-        """Return the marks, and the reason for a failure or an empty string."""
-        messages: list[Message] = list(question.messages)
+    async def _asked(self, question: Question) -> tuple[tuple[Mark, ...], str, Usage]:
+        """Return the marks, the reason for a failure or an empty string, and the tokens of all questions."""
+        messages, usage = list[Message](question.messages), _NO_USAGE
         for again in range(self.retries + 1):
             self.tally.asked += 1
             self.tally.repeated += bool(again)
@@ -164,9 +169,9 @@ class RubricJudge:
                 # A judge that has never answered is misconfigured. Raise, instead of giving every group the fallback.
                 if not self._answered:
                     raise
-                return (Mark(FALLBACK),) * question.count, str(refusal)
+                return (Mark(FALLBACK),) * question.count, str(refusal), usage
             answer = given if isinstance(given, Answer) else Answer(given)
-            self.usage += answer.usage
+            usage += answer.usage
             try:
                 marks, repaired = read_marks(answer.text, question.count)
             except Unusable as problem:
@@ -174,7 +179,7 @@ class RubricJudge:
             else:
                 self._answered = True
                 self.tally.repaired += repaired
-                return marks, ""
+                return marks, "", usage
             self._answered = True
             request = f"That can't be used: {failure}. Answer with the JSON object alone."
             messages = [
@@ -182,7 +187,7 @@ class RubricJudge:
                 {"role": "assistant", "content": answer.text[:2000]},
                 {"role": "user", "content": request},
             ]
-        return (Mark(FALLBACK),) * question.count, failure
+        return (Mark(FALLBACK),) * question.count, failure, usage
 
     def _key(self, question: Question) -> str:
         digest = blake2b(digest_size=20)

@@ -14,22 +14,12 @@ raises any other exception.
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Mark", "Unusable", "read_marks"]
+from agentfw_rewardmodels.json_in_text import json_values
 
-_MAXIMUM_LENGTH = 100_000
-"""Maximum number of characters to read."""
-_ATTEMPTS = 200
-"""Maximum number of places to look for a JSON value."""
-_THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.S)
-_TYPOGRAPHY = str.maketrans("“”„‟″", '"' * 5)
-_COMMA = re.compile(r",(?=\s*[\]}])")
-_decode = json.JSONDecoder().raw_decode
+__all__ = ["Mark", "Unusable", "read_marks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,54 +36,13 @@ class Unusable(Exception):
 
 def read_marks(text: str, count: int) -> tuple[tuple[Mark, ...], bool]:
     """Return the marks of the attempts 1 to `count`, and whether the answer had to be repaired."""
-    text = _THOUGHT.sub("", text[:_MAXIMUM_LENGTH])
     problem = Unusable("it contains no JSON object")
-    # The last value counts, because a judge may think aloud first.
-    for repaired, values in ((False, list(_values(text))), (True, list(_values(_repaired(text))))):
-        for value in reversed(values):
-            try:
-                return _marks(value, count), repaired
-            except Unusable as error:
-                problem = error
-    raise problem
-
-
-def _values(text: str) -> Iterator[object]:
-    """Yield the JSON objects and lists in a text, without nested ones."""
-    position = 0
-    for _ in range(_ATTEMPTS):
-        starts = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
-        if not starts:
-            return
+    for value, repaired in json_values(text):
         try:
-            value, position = _decode(text, min(starts))
-        except ValueError:
-            position = min(starts) + 1
-        except RecursionError:
-            return
-        else:
-            yield value
-
-
-def _repaired(text: str) -> str:
-    """Straighten quotes, drop commas before closing brackets, and close open brackets."""
-    text = text.translate(_TYPOGRAPHY)
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    if not starts:
-        return ""
-    text, closing, quoted, skip = text[min(starts) :], list[str](), False, False
-    for letter in text:
-        if skip:
-            skip = False
-        elif quoted:
-            skip, quoted = letter == "\\", letter != '"'
-        elif letter == '"':
-            quoted = True
-        elif letter in "{[":
-            closing.append("}" if letter == "{" else "]")
-        elif letter in "}]" and closing and closing[-1] == letter:
-            closing.pop()
-    return _COMMA.sub("", text.rstrip().removesuffix("```").rstrip() + "".join(reversed(closing)))
+            return _marks(value, count), repaired
+        except Unusable as error:
+            problem = error
+    raise problem
 
 
 def _marks(value: object, count: int) -> tuple[Mark, ...]:

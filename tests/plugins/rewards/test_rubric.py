@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Moment
-from agentfw.episode import Call, Episode, Message, Task
+from agentfw.episode import Call, Episode, Message, Task, Usage
 from agentfw.errors import AgentfwError, EndpointError, SettingsError, UnknownNameError, UsageError
 from agentfw.host import Host
 from agentfw.runs.folder import RunFolder
@@ -112,8 +112,9 @@ def test_a_run_that_goes_on_asks_for_no_mark_twice(host: Host, tmp_path: Path) -
     again = Run.open(RunFolder.open(run.folder.path), host)
     asyncio.run(again.execute())
 
+    nothing = {"prompt": 0, "cached": 0, "sampled": 0}
     assert len(QUESTIONS) == asked
-    assert again.folder.metrics() == before
+    assert again.folder.metrics() == [record | {"judged": nothing} for record in before]
 
 
 def test_a_cache_of_its_own_serves_many_runs(host: Host, tmp_path: Path) -> None:
@@ -186,7 +187,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.bodies.append(body)
         status, text = self.server.answer(body["messages"])
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        data = json.dumps({"choices": [choice]} if status == 200 else {"error": {"message": text}}).encode()
+        usage = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 40}}
+        good = {"choices": [choice], "usage": usage}
+        data = json.dumps(good if status == 200 else {"error": {"message": text}}).encode()
         self.send_response(status)
         self.send_header("content-length", str(len(data)))
         self.end_headers()
@@ -229,6 +232,8 @@ def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: 
     assert summary.figures["rubric_failed"].estimate == 0.0
     assert len(set(rewards(run.folder)[:3])) > 1
     assert len(server.bodies) == 4
+    assert summary.judged == Usage(prompt=400, cached=160, sampled=28)
+    assert run.folder.summary()["judged"] == {"prompt": 400, "cached": 160, "sampled": 28}
     system = server.bodies[0]["messages"][0]["content"]
     assert "Handling a mail in time counts." in system
     assert "Writing counts, too." in system
