@@ -96,6 +96,7 @@ class Host:
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
         )
         self._withdrawn, self._specs = answers.withdrawn, answers.specs
+        self._services: dict[str, object] = {"host": self}
 
     @classmethod
     def load(cls, options: HostOptions | None = None, entry_points: Sequence[EntryPoint] | None = None) -> Host:
@@ -164,7 +165,11 @@ class Host:
 
         Settings that `check_settings` returned are not validated again.
         """
-        return component_loading.create(self.find(kind, name), settings, where or kind, self)
+        return component_loading.create(self.find(kind, name), settings, where or kind, self._services)
+
+    def provide(self, **services: object) -> None:
+        """Pass these values to every factory that has a parameter of their name."""
+        self._services |= services
 
     def missing_extra(self, registered: Registered) -> str:
         """The extra that must be installed before this component can be created. Empty if nothing is missing."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engagement import Engagement
+from ..engine import Engine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
 from ..errors import PluginError, UsageError
@@ -43,6 +44,7 @@ class Assembly:
 
     spec: RunSpec
     host: Host
+    engine: Engine
     environment: Environment
     """The environment that provides tasks, measures and references. Episodes are played in fresh ones."""
     policy: Policy
@@ -148,10 +150,13 @@ class Assembly:
         if self.learning is not None:
             await close(self.learning)
         await asyncio.gather(*map(close, components))
+        await asyncio.to_thread(self.engine.close)
 
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
+    engine = make_engine(spec.engine)
+    host.provide(engine=engine)
     policy = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
         check_trainable(policy, spec.policy.name)
@@ -159,6 +164,7 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     return Assembly(
         spec=spec,
         host=host,
+        engine=engine,
         environment=make(host, "environment", spec.environment, Environment, "environment"),
         policy=policy,
         memories=[make(host, "memory", choice, Memory) for choice in spec.memories],

@@ -8,7 +8,7 @@ Without it, a hanging server would block a training indefinitely.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +36,12 @@ class DeadlinePolicy(Policy):
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         return await self._within(self.policy.logprobs(prompt_ids, token_ids), "given the logprobs of the probe")
+
+    def replicas(self) -> Sequence[Policy]:
+        return [DeadlinePolicy(policy, self.name, self.seconds) for policy in self.policy.replicas()]
+
+    def metrics(self) -> Mapping[str, float]:
+        return self.policy.metrics()
 
     async def rest(self) -> None:
         await self._within(self.policy.rest(), "gone to rest")

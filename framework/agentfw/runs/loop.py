@@ -163,7 +163,8 @@ class Loop:
             return tasks.further(number, len(play.groups) - spec.tasks, missing, spec.samples)
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
-        speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
+        rate = round(checks.tokens / (time.monotonic() - began), 1)
+        speed = {"tokens_per_second": rate, **plan.policy.metrics()}
         lines = records.metrics()
         counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
         counts["failed"] = len(play.failures)

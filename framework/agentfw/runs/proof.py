@@ -10,6 +10,7 @@ model, or an old adapter, would otherwise train for days without an error.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from ..policy import Policy
@@ -50,20 +51,28 @@ class Proof:
         self._base = self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
         self._trained = self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
         # Asked again, because the answer's logprobs depend on its temperature, which the learner doesn't know here.
-        with blamed(f"{self.name}, asked about the probe,"):
-            served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
-        if served and self._base:
-            self._noise = arithmetic(served, self._base)
+        found = [served for served in await self._served(self.probe) if served]
+        if found and self._base:
+            self._noise = max(arithmetic(served, self._base) for served in found)
 
     async def prove(self) -> dict[str, float]:
         """Compare the logprobs of policy and learner. Raises an error that names the fault."""
         if self.probe is None:
             return {}
         before, self._trained = self._trained, self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
-        with blamed(f"{self.name}, asked about the probe,"):
-            served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
-        if not served or not self._trained:
+        found = await self._served(self.probe)
+        if not all(found) or not self._trained:
             return {}
-        proven = check(served, self._trained, self._base, before, self._noise)
-        gaps = [abs(one - other) for one, other in zip(served, self._trained, strict=True)]
-        return {"proven": float(proven), "probe_mismatch": sum(gaps) / len(gaps), "probe_mismatch_most": max(gaps)}
+        proven = [check(served, self._trained, self._base, before, self._noise) for served in found]
+        gaps = [[abs(one - other) for one, other in zip(served, self._trained, strict=True)] for served in found]
+        return {
+            "proven": float(all(proven)),
+            "probe_mismatch": max(sum(each) / len(each) for each in gaps),
+            "probe_mismatch_most": max(map(max, gaps)),
+        }
+
+    async def _served(self, probe: Probe) -> list[Sequence[float]]:
+        """The logprobs of the probe from each replica of the policy."""
+        with blamed(f"{self.name}, asked about the probe,"):
+            asked = (one.logprobs(probe.prompt_ids, probe.token_ids) for one in self.policy.replicas())
+            return list(await asyncio.gather(*asked))

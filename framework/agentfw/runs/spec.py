@@ -39,6 +39,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..engine import EngineSettings
 from ..errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ..interfaces import parse_interface
 from ..request import Sampling
@@ -205,6 +206,9 @@ class RunSpec(Settings):
     sampling: SamplingSettings = Field(
         default_factory=SamplingSettings, description="Sampling of the policy; a key that is left out is up to it"
     )
+    engine: EngineSettings = Field(
+        default_factory=EngineSettings, description="Where other processes run, for components that use some"
+    )
     episodes: int = Field(8, ge=1, description="Number of tasks to play")
     samples: int = Field(1, ge=1, description="Number of times each task is played; these samples form a group")
     split: str = Field("test", description="Split that the tasks come from: `train`, `validation` or `test`")
@@ -261,6 +265,11 @@ class RunSpec(Settings):
     @field_validator("environment", "policy", "teacher", "optimizer", "learner", mode="before")
     @classmethod
     def _one(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
 
     @field_validator("memories", "tools", "rewards", "trackers", mode="before")
