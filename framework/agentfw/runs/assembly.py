@@ -173,5 +173,5 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
         rewards={choice.name: make(host, "reward", choice, RewardModel) for choice in spec.rewards},
         weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
         trackers=[make(host, "tracker", choice, Tracker) for choice in spec.trackers],
-        learning=make_learning(spec, host, policy),
+        learning=make_learning(spec, host, engine, policy),
     )

@@ -11,29 +11,38 @@ episodes, with the same result.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
+from ..engine import Engine
 from ..errors import AgentfwError, PluginError, UsageError
 from ..host import Host
 from ..learner import Batch, Learner, Update
-from ..optimizer import Advantage, Optimizer, Scored
+from ..optimizer import Advantage, Loss, Optimizer, Scored
 from ..policy import Policy
 from .components import blamed, make
 from .deadline import with_deadline
 from .figures import finite, size_of
 from .journal import make_folder
 from .proof import Proof
+from .remote_learner import RemoteLearner
 from .spec import RunSpec
 from .state import State
 from .turn_checks import check_sampling
 
 __all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
+
+Answer = TypeVar("Answer")
+
+IMPORTANCE_CAP = 2.0
+"""Maximum importance weight of tokens that an older version sampled, if the optimizer names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +73,38 @@ class Learning:
         """Whether it learns from the exact tokens that were sampled."""
         return self.teacher is None and self.optimizer.loss().name != "likelihood"
 
-    def begin(self, home: Path, state: State) -> None:
+    @property
+    def loss(self) -> Loss:
+        """The optimizer's loss. Samples of older versions are corrected for, unless it says how itself."""
+        loss = self.optimizer.loss()
+        stale = self.spec.staleness > 0 and loss.name == "clipped" and loss.importance_cap is None
+        return replace(loss, importance_cap=IMPORTANCE_CAP) if stale else loss
+
+    async def begin(self, home: Path, state: State) -> None:
         """Open the learner's folder and restore the state of an earlier execution."""
         make_folder(home)
-        with self._blamed("opened"):
+
+        def opened() -> None:
             self.learner.open(home)
             if state.update:
                 self.learner.restore(state.learner)
             self.learner.rest()
+
+        await self._ask("opened", opened)
         if state.update:
             with blamed(self._optimizer):
                 self.optimizer.restore(state.optimizer)
 
     async def start(self, home: Path) -> Update | None:
         """Let the policy answer with what training starts from, where that isn't its base."""
-        with self._blamed("started"):
+
+        def started() -> Update | None:
             self.learner.wake()
             start = self.learner.start(home)
             self.learner.rest()
+            return start
+
+        start = await self._ask("started", started)
         if start is not None:
             await self.publish(start)
         return start
@@ -102,7 +125,7 @@ class Learning:
             by_episode[advantage.episode].append(advantage)
         # The optimizer excludes groups by giving them no advantages. A KL penalty still needs advantages of zero.
         different = any(each.value for some in by_episode.values() for each in some)
-        acts = different or self.optimizer.loss().kl > 0
+        acts = different or self.loss.kl > 0
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewarded = any(scored.reward for group in groups for scored in group)
         # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
@@ -127,19 +150,25 @@ class Learning:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
-        batch = Batch(episodes, lesson.advantages, self.optimizer.loss(), home)
-        await self.policy.rest()
-        with self._blamed(f"making update {number}"):
+        batch = Batch(episodes, lesson.advantages, self.loss, home)
+
+        def updated() -> Update:
             self.learner.wake()
             update = self.learner.update(batch)
             self.learner.rest()
+            return update
+
+        if not self.spec.staleness:
+            await self.policy.rest()
+        update = await self._ask(f"making update {number}", updated)
         finite(update.metrics, f'the learner "{self._learner}"')
         if update.version == before or not update.adapter.exists():
             raise PluginError(
                 f'the learner "{self._learner}" returned no new version: {update.version} at {update.adapter}',
                 fix="give each update its own version, and write it below the given folder",
             )
-        await self.policy.wake()
+        if not self.spec.staleness:
+            await self.policy.wake()
         return update
 
     async def publish(self, update: Update) -> dict[str, float]:
@@ -150,19 +179,32 @@ class Learning:
         seconds = round(time.monotonic() - began, 3)
         return {"publish_seconds": seconds, "publish_bytes": size_of(update.adapter), **await self.proof.prove()}
 
+    async def states(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What learner and optimizer need to resume after the last update."""
+        with blamed(self._optimizer):
+            optimizer = self.optimizer.state()
+        return await self._ask("asked for its state", self.learner.state), optimizer
+
     async def close(self) -> None:
         try:
-            self.learner.close()
+            await asyncio.to_thread(self.learner.close)
         finally:
             if self.teacher is not None:
                 await self.teacher.close()
 
-    def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
-        with self._blamed("asked about the probe"):
+    async def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
+        def found() -> Sequence[float]:
             self.learner.wake()
             found = self.learner.logprobs(prompt_ids, token_ids, base=base)
             self.learner.rest()
             return found
+
+        return await self._ask("asked about the probe", found)
+
+    async def _ask(self, doing: str, work: Callable[[], Answer]) -> Answer:
+        """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
+        with self._blamed(doing):
+            return await asyncio.to_thread(work) if self.spec.staleness else work()
 
     @contextmanager
     def _blamed(self, doing: str) -> Iterator[None]:
@@ -181,7 +223,7 @@ class Learning:
                 ) from error
 
 
-def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
+def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: Policy) -> Learning | None:
     """Create the optimizer, the learner and the teacher of a resolved spec. None if there is no optimizer.
 
     Raises if they can't work together.
@@ -189,7 +231,11 @@ def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
     if spec.optimizer is None or spec.learner is None:
         return None
     optimizer = make(host, "optimizer", spec.optimizer, Optimizer, "optimizer")
-    learner = make(host, "learner", spec.learner, Learner, "learner")
+    learner: Learner
+    if spec.staleness:
+        learner = RemoteLearner(engine, host, spec)
+    else:
+        learner = make(host, "learner", spec.learner, Learner, "learner")
     teacher = None if spec.teacher is None else make(host, "policy", spec.teacher, Policy, "teacher")
     if spec.teacher is not None and optimizer.loss().name == "clipped":
         raise UsageError(

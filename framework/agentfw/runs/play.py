@@ -39,7 +39,7 @@ from .observer import Observer
 from .records import Records
 from .spec import Choice, SamplingSettings
 
-__all__ = ["Plan", "Play", "checked_figure", "learn_again"]
+__all__ = ["Plan", "Play", "checked_figure", "learn_again", "side_by_side"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,12 @@ class Play:
     async def all(self) -> None:
         """Play the missing episodes."""
         if not (self.plan.learns and self.assembly.memories):
-            await _side_by_side(self._group(group) for group in self.groups)
+            await side_by_side(self._group(group) for group in self.groups)
             return
         size = max(1, self.spec.concurrency // len(self.groups[0]))
         for first in range(0, len(self.groups), size):
             batch = self.groups[first : first + size]
-            await _side_by_side(self._episode(task) for group in batch for task in group)
+            await side_by_side(self._episode(task) for group in batch for task in group)
             for group in batch:
                 await self._conclude(group)
 
@@ -140,7 +140,7 @@ class Play:
         return [group for group in groups if group]
 
     async def _group(self, group: Sequence[Task]) -> None:
-        await _side_by_side(self._episode(task) for task in group)
+        await side_by_side(self._episode(task) for task in group)
         await self._conclude(group)
 
     async def _episode(self, task: Task) -> None:
@@ -328,7 +328,7 @@ def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool =
     )
 
 
-async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run all jobs concurrently. The first failure cancels the others, and its error is raised."""
     failed: BaseException | None = None
     try:

@@ -11,7 +11,7 @@ model, or an old adapter, would otherwise train for days without an error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from ..policy import Policy
 from .components import blamed
@@ -23,7 +23,7 @@ __all__ = ["Proof"]
 _LONGEST = 64
 """Maximum number of tokens that are compared."""
 
-Logprobs = Callable[[Sequence[int], Sequence[int], bool], Sequence[float]]
+Logprobs = Callable[[Sequence[int], Sequence[int], bool], Awaitable[Sequence[float]]]
 """The learner's logprobs of an answer after a prompt, with the newest version or with the base model."""
 
 
@@ -48,8 +48,8 @@ class Proof:
             return
         longest = max(turns, key=lambda turn: (min(_LONGEST, len(turn.token_ids)), turn.prompt_ids, turn.token_ids))
         self.probe = Probe(longest.prompt_ids, longest.token_ids[:_LONGEST])
-        self._base = self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
-        self._trained = self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
+        self._base = await self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
+        self._trained = await self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
         # Asked again, because the answer's logprobs depend on its temperature, which the learner doesn't know here.
         found = [served for served in await self._served(self.probe) if served]
         if found and self._base:
@@ -59,7 +59,7 @@ class Proof:
         """Compare the logprobs of policy and learner. Raises an error that names the fault."""
         if self.probe is None:
             return {}
-        before, self._trained = self._trained, self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
+        before, self._trained = self._trained, await self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
         found = await self._served(self.probe)
         if not all(found) or not self._trained:
             return {}

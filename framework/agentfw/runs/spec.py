@@ -78,7 +78,7 @@ COMPONENTS = {
 
 OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
-OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
+OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "staleness", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {
     "samples": 4,
@@ -219,6 +219,12 @@ class RunSpec(Settings):
     )
     updates: int = Field(20, ge=1, description="Number of updates of the policy")
     tasks: int = Field(8, ge=1, description="Number of tasks of the split `train` in each update")
+    staleness: int = Field(
+        0,
+        ge=0,
+        description="Number of updates that the policy may play ahead of the learner. 0: playing and learning take "
+        "turns, and a resumed training is equal to the last byte. Above: they overlap, the learner in its own process",
+    )
     evaluation: EvaluationSettings = Field(
         default_factory=lambda: EvaluationSettings.model_validate({}),
         description="When and on which tasks the policy is evaluated",
