@@ -35,6 +35,7 @@ from .journal import make_folder
 from .learning import Learning
 from .observer import Observer, told_together
 from .play import Plan, Play, learn_again, side_by_side
+from .query_groups import QueryCurriculum
 from .records import Records
 from .state import State
 from .summary import intervals
@@ -150,7 +151,7 @@ class Loop:
         if update is not None:
             sync(self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}
-        learner, optimizer = await learning.states()
+        learner, optimizer = await learning.learner_state(), learning.optimizer_state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
         self.seconds = {}
@@ -175,11 +176,8 @@ class Loop:
         self.observer.phase("play", number)
         spec, tasks = self.spec, curriculum(self.assembly)
         plan = Plan(
-            # Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can
-            # tell the episodes apart.
-            tasks=in_groups(tasks.of(number), spec.samples, first=tasks.pass_of(number) * spec.samples),
+            tasks=tasks.planned(number, spec.samples),
             policy=learning.teacher or self.assembly.policy,
-            player=spec.teacher or spec.policy,
             sampling=spec.sampling,
             seeds=self.seeds.child("update", number),
             progress=Progress(update=number - 1, updates=spec.updates),
@@ -203,7 +201,8 @@ class Loop:
         seconds = time.monotonic() - began
         speed = {"tokens_per_second": round(checks.tokens / seconds, 1), **plan.policy.metrics()}
         lines = records.metrics()
-        counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
+        counted = ("turns", "tokens", "failures", "tool_calls", "tool_failures")
+        counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         counts["failed"] = len(play.failures)
         groups = play.scored_groups()
         age = {"age": self._age(number, groups)} if spec.staleness and not learning.teacher else {}
@@ -225,7 +224,6 @@ class Loop:
         plan = Plan(
             tasks=in_groups(self.assembly.measured_tasks(), spec.measured[1]),
             policy=self.assembly.policy,
-            player=spec.policy,
             sampling=spec.evaluation.sampling or spec.sampling,
             # Same random seed each time, and final weights of rewards: evaluations differ only in the policy.
             seeds=self.seeds.child("evaluation") if updates else self.seeds,
@@ -276,5 +274,7 @@ class Loop:
 def curriculum(assembly: Assembly) -> Curriculum:
     """The tasks that a training learns from."""
     spec = assembly.spec
-    tasks = assembly.tasks(spec.updates * spec.tasks, "train")
-    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"), updates=spec.updates)
+    tasks, seeds = assembly.environment.tasks(spec.updates * spec.tasks, "train"), Seeds(spec.seed).child("curriculum")
+    if spec.groups == "query":
+        return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=spec.updates)
+    return Curriculum(tasks, spec.tasks, seeds, updates=spec.updates)

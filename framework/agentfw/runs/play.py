@@ -22,24 +22,22 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from numbers import Real
 from typing import Any
 
 from ..episode import Episode, Task, Turn, Usage
 from ..errors import AgentfwError, PluginError
 from ..optimizer import Scored
 from ..policy import Policy
-from ..scores import Progress, RewardModel, Score, mix
+from ..scores import Progress, Score, mix
 from ..seeds import Seeds
 from .assembly import Assembly
-from .components import blamed
 from .failures import Failures
 from .journal import Journal
 from .observer import Observer
 from .records import Records
-from .spec import Choice, SamplingSettings
+from .spec import SamplingSettings
 
-__all__ = ["Plan", "Play", "checked_figure", "learn_again", "side_by_side"]
+__all__ = ["Plan", "Play", "learn_again", "side_by_side"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,6 @@ class Plan:
 
     tasks: Sequence[Task]
     policy: Policy
-    player: Choice
-    """The policy's name, for errors."""
     sampling: SamplingSettings
     seeds: Seeds
     """Parent of the sampling seeds: the seed of each episode is derived from it by the episode's id."""
@@ -62,7 +58,11 @@ class Plan:
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
-    return [list(group) for _, group in groupby(tasks, key=lambda task: task.index)]
+    """The tasks in groups: those that carry the number of their group, else the samples of one task."""
+    return [
+        list(group)
+        for _, group in groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
+    ]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
@@ -169,16 +169,9 @@ class Play:
             ) from error
 
     async def _engage(self, task: Task) -> Episode:
-        spec, plan = self.spec, self.plan
-        names = [choice.name for choice in (spec.environment, plan.player, *spec.memories)]
+        plan = self.plan
         sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
-        with blamed(f"episode {task.id} of {' + '.join(names)}"):
-            episode = await self.assembly.engagement(plan.policy, sampling, self._turned).run(task)
-        episode.environment = spec.environment.name
-        episode.utility = checked_figure(episode.utility, "utility", episode)
-        for name, value in episode.outcome.items():
-            episode.outcome[name] = checked_figure(value, name, episode, or_nan=True)
-        return episode
+        return await self.assembly.play(task, plan.policy, sampling, self._turned)
 
     def _turned(self, episode: Episode, turn: Turn) -> None:
         try:
@@ -241,6 +234,8 @@ class Play:
             "usage": asdict(episode.usage),
             "judged": asdict(judged),
             "failures": sum(len(turn.failures) for turn in episode.turns),
+            "tool_calls": sum(len(turn.calls) for turn in episode.turns),
+            "tool_failures": len(episode.failed_calls),
             "finish": episode.finish,
             "scores": [
                 [each.component, each.track, float(each.value), each.round, each.turn, self._weight(episode, each)]
@@ -265,30 +260,18 @@ class Play:
             await _learn(self.assembly, episode, reward)
 
     async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
-        """Score a group with all reward models and check the scores: one NaN would spread to every mean."""
-        known = {episode.id for episode in episodes}
+        """Score a group with all reward models."""
         scores: list[Score] = []
         for name, model in self.assembly.rewards.items():
-            found = await self.failures.retried(partial(self._scored_by, name, model, episodes))
-            for score in found:
-                wrong = ""
-                if score.episode not in known:
-                    wrong = f'scored the unknown episode "{score.episode}"'
-                elif not isinstance(score.value, Real) or not math.isfinite(score.value):
-                    wrong = f'gave {score.value} for episode {score.episode} as "{score.component}"'
-                elif self.sources.setdefault(score.component, name) != name:
-                    wrong = f'and "{self.sources[score.component]}" both give a component "{score.component}"'
-                if wrong:
-                    raise PluginError(
-                        f'the reward model "{name}" {wrong}',
-                        fix="fix the reward model, or remove it: a score is a finite number for a given episode",
-                    )
-            scores += found
+            for score in await self.failures.retried(partial(model.score, episodes)):
+                source = self.sources.setdefault(score.component, name)
+                model.guard.require(
+                    source == name,
+                    f'and "{source}" both give a component "{score.component}"',
+                    "remove one of the two reward models",
+                )
+                scores.append(score)
         return scores
-
-    async def _scored_by(self, name: str, model: RewardModel, episodes: Sequence[Episode]) -> list[Score]:
-        with blamed(f'reward model "{name}"'):
-            return list(await model.score(episodes))
 
     def _reward(self, episode: Episode, scores: Sequence[Score]) -> float:
         """The weighted sum of the scores. Scores of rounds are weighted by the weights of their round.
@@ -313,19 +296,8 @@ class Play:
 
 
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
-    for memory, choice in zip(assembly.memories, assembly.spec.memories, strict=True):
-        with blamed(f'memory "{choice.name}", learning from episode {episode.id},'):
-            await memory.learn(episode, reward)
-
-
-def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool = False) -> float:
-    """The value as a number that can be stored. NaN means "not measured" and is skipped in every mean."""
-    if isinstance(value, Real) and (math.isfinite(value) or (or_nan and math.isnan(value))):
-        return float(value)
-    raise PluginError(
-        f'the environment "{episode.environment}" gave {value!r} as "{name}" of episode {episode.id}',
-        fix="fix the environment: a measure must be a finite number, or NaN if it was not measured",
-    )
+    for memory in assembly.memories:
+        await memory.learn(episode, reward)
 
 
 async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -101,6 +101,9 @@ def _cards(folder: RunFolder, records: _Records) -> list[tuple[str, str, str]]:
     turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
     cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
     cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
+    calls, failed = (sum(int(record.get(f"tool_{name}", 0)) for record in records) for name in ("calls", "failures"))
+    if calls:
+        cards.append(("tool calls", f"{calls:,}", f"{1 - failed / calls:.0%} were carried out"))
     return cards
 
 

@@ -175,7 +175,10 @@ def summarize(
         seconds=round(seconds, 3),
         figures=intervals(episodes),
         references={
-            player: {name: bootstrap([row[name] for row in rows if name in row]) for row in rows[:1] for name in row}
+            player: {
+                name: bootstrap([row[name] for row in rows if name in row])
+                for name in dict.fromkeys(name for row in rows for name in row)
+            }
             for player, rows in (references or {}).items()
         },
         updates=state.update,
