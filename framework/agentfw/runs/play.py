@@ -136,7 +136,7 @@ class Play:
             await asyncio.sleep(0)
             episode = await self._engage(task)
         try:
-            record = self.episodes.append(episode.to_record())
+            record = await self.episodes.commit(episode.to_record())
         except (TypeError, ValueError) as error:
             raise PluginError(
                 f"episode {task.id} can't be stored: {error}",
@@ -204,7 +204,7 @@ class Play:
                 for each in scores
             ],
         }
-        record = self.metrics.append(record)
+        record = await self.metrics.commit(record)
         self.concluded.add(episode.id)
         self._retain(episode, record)
         self.observer.concluded(episode, record, len(self.concluded))

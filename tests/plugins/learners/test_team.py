@@ -25,6 +25,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
 from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
+from agentfw_plugins.learners.team import Team  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 Make = Callable[..., LoraLearner]
@@ -32,24 +33,25 @@ CLIPPED = Loss(kl=0.05, importance_cap=5.0, aggregation="episode_mean")
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[LocalEngine]:
+def team(small_model: Path) -> Iterator[Team]:
+    """One team for all tests, because a worker takes seconds to start. It gets new weights before each step."""
     engine = LocalEngine()
-    yield engine
+    yield Team(engine, LoraSettings(model=str(small_model), workers=2))
     engine.close()
 
 
 @pytest.fixture
-def learner_of(small_model: Path, engine: LocalEngine) -> Iterator[Make]:
-    made: list[LoraLearner] = []
-
-    def make(**changes: Any) -> LoraLearner:
+def learner_of(small_model: Path, team: Team) -> Make:
+    def make(*, workers: int = 1, **changes: Any) -> LoraLearner:
         values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48, "steps": 2, **changes}
-        made.append(LoraLearner(LoraSettings(**values), engine))
-        return made[-1]
+        return _with_team(LoraLearner(LoraSettings(**values)), team if workers > 1 else None)
 
-    yield make
-    for learner in made:
-        learner.close()
+    return make
+
+
+def _with_team(learner: Any, team: Team | None) -> Any:
+    learner._team = team
+    return learner
 
 
 def episodes(seed: int, count: int = 8) -> list[Any]:
@@ -83,80 +85,33 @@ def assert_equal(one: list[Update], other: list[Update]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [{"workers": 2}, {"workers": 3, "minibatches": 2}, {"workers": 2, "weights": "all", "learning_rate": 1e-3}],
-)
-def test_updates_are_those_of_one_process_to_the_last_bit(
-    learner_of: Make, make_batch: MakeBatch, changes: dict[str, Any]
-) -> None:
-    alone = {name: value for name, value in changes.items() if name != "workers"}
+def test_updates_are_those_of_one_process_to_the_last_bit(learner_of: Make, make_batch: MakeBatch) -> None:
+    together = learned(learner_of(workers=2, minibatches=2), make_batch)
 
-    together = learned(learner_of(**changes), make_batch)
-
-    assert together[-1].metrics["workers_used"] == changes["workers"]
-    assert_equal(together, learned(learner_of(**alone), make_batch))
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_killed_during_updates_changes_nothing(
-    learner_of: Make, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learner = learner_of(workers=2)
-    learned(learner, make_batch, updates=1)
-    team = learner._team
-    assert team is not None
-    worker = team.workers[0]
-    submit = type(worker).submit
-
-    def kill_then_submit(self: Any, method: str, *arguments: Any) -> Any:
-        answer = submit(self, method, *arguments)
-        if self is worker and method == "gradient":
-            os.kill(self._process.pid, signal.SIGKILL)
-        return answer
-
-    monkeypatch.setattr(type(worker), "submit", kill_then_submit)
-    learner = _again(learner_of, team)
-    together = learned(learner, make_batch)
-
-    assert [update.metrics["workers_lost"] for update in together] == [1.0, 0.0, 0.0]
     assert together[-1].metrics["workers_used"] == 2
-    assert_equal(together, learned(learner_of(), make_batch))
-
-
-def _again(learner_of: Make, team: Any) -> LoraLearner:
-    """A new learner with the workers that are there."""
-    learner = learner_of(workers=2)
-    learner._team = team
-    return learner
+    assert_equal(together, learned(learner_of(minibatches=2), make_batch))
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_is_given_up_and_its_piece_computed_again(
-    learner_of: Make, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    learner = learner_of(workers=2)
-    learned(learner, make_batch, updates=1)
-    team = learner._team
-    assert team is not None
-    os.kill(team.workers[0]._process.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
-    team.settings = team.settings.model_copy(update={"worker_patience": 1.0})
+def test_all_weights_can_be_trained_with_workers_of_its_own(small_model: Path, make_batch: MakeBatch) -> None:
+    values = {"model": str(small_model), "weights": "all", "learning_rate": 1e-3, "tokens": 48}
+    learner = LoraLearner(LoraSettings(**values, workers=2))
 
-    update = learner.update(make_batch(*episodes(1), loss=CLIPPED, tasks=4))
+    together = learned(learner, make_batch, updates=2)
+    learner.close()
 
-    assert update.metrics["workers_lost"] == 1
-    assert "learner worker 1 was lost with the weights" in caplog.text
-    assert "did not answer within 1 s" in caplog.text
+    assert together[-1].metrics["workers_used"] == 2
+    assert_equal(together, learned(LoraLearner(LoraSettings(**values)), make_batch, updates=2))
 
 
 @pytest.mark.slow
-def test_a_demonstration_is_learned_the_same(small_model: Path, engine: LocalEngine, make_batch: MakeBatch) -> None:
-    values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48}
-    batch = [make_batch(*episodes(5), loss=Loss(name="likelihood"), tasks=4) for _ in range(2)]
-    one, two = SftLearner(SftSettings(**values)), SftLearner(SftSettings(**values, workers=2), engine)
+def test_a_demonstration_is_learned_the_same(small_model: Path, team: Team, make_batch: MakeBatch) -> None:
+    settings = SftSettings(model=str(small_model), learning_rate=1e-2, tokens=48)
+    batches = [make_batch(*episodes(5), loss=Loss(name="likelihood"), tasks=4) for _ in range(2)]
 
-    assert_equal([two.update(batch[0])], [one.update(batch[1])])
-    two.close()
+    together = _with_team(SftLearner(settings), team).update(batches[0])
+
+    assert_equal([together], [SftLearner(settings).update(batches[1])])
 
 
 @pytest.mark.slow
@@ -165,9 +120,7 @@ def test_an_error_in_a_piece_ends_the_update_and_the_learner_goes_on(
 ) -> None:
     learner = learner_of(workers=2)
     first = learned(learner, make_batch, updates=1)
-    team = learner._team
-    assert team is not None
-    monkeypatch.setattr(team, "gradients", _fails)
+    monkeypatch.setattr("agentfw_plugins.learners.team.backward", _fails)
     with pytest.raises(AgentfwError, match="no such piece"):
         learned(learner, make_batch, updates=1)
     monkeypatch.undo()
@@ -181,12 +134,53 @@ def _fails(*arguments: Any) -> None:
     raise AgentfwError("no such piece")
 
 
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_an_update_changes_nothing(
+    learner_of: Make, team: Team, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = learner_of(workers=2)
+    first = learned(learner, make_batch, updates=1)
+    victim = team.workers[0]
+    submit = type(victim).submit
+
+    def submit_and_kill(self: Any, method: str, *arguments: Any) -> Any:
+        answer = submit(self, method, *arguments)
+        if self is victim and method == "gradient":
+            os.kill(self._process.pid, signal.SIGKILL)
+        return answer
+
+    monkeypatch.setattr(type(victim), "submit", submit_and_kill)
+    others = [learner.update(make_batch(*episodes(number), loss=CLIPPED, tasks=4)) for number in (1, 2)]
+
+    assert [update.metrics["workers_lost"] for update in others] == [1, 0]
+    assert others[-1].metrics["workers_used"] == 2
+    assert_equal([*first, *others], learned(learner_of(), make_batch))
+
+
+@pytest.mark.slow
 def test_fewer_pieces_than_workers_use_fewer_and_say_so(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of(workers=2, tokens=10_000)
 
     update = learner.update(make_batch(*episodes(0), loss=CLIPPED, tasks=4))
 
     assert update.metrics["workers_used"] == 1
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_given_up_and_named(
+    learner_of: Make, team: Team, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner = learner_of(workers=2)
+    learned(learner, make_batch, updates=1)
+    team.settings = team.settings.model_copy(update={"worker_patience": 1.0})
+    os.kill(team.workers[0]._process.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
+
+    update = learner.update(make_batch(*episodes(1), loss=CLIPPED, tasks=4))
+    team.settings = team.settings.model_copy(update={"worker_patience": 1800.0})
+
+    assert update.metrics["workers_lost"] == 1
+    assert "learner worker 1 was lost with the weights" in caplog.text
+    assert "did not answer within 1 s" in caplog.text
 
 
 def test_trees_for_two_workers_split_the_work_unless_a_shared_prompt_makes_that_dear() -> None:
