@@ -43,7 +43,7 @@ def team(small_model: Path) -> Iterator[Team]:
 @pytest.fixture
 def learner_of(small_model: Path, team: Team) -> Make:
     def make(*, workers: int = 1, **changes: Any) -> LoraLearner:
-        values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48, "steps": 2, **changes}
+        values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48, **changes}
         return _with_team(LoraLearner(LoraSettings(**values)), team if workers > 1 else None)
 
     return make
@@ -54,7 +54,7 @@ def _with_team(learner: Any, team: Team | None) -> Any:
     return learner
 
 
-def episodes(seed: int, count: int = 8) -> list[Any]:
+def episodes(seed: int, count: int = 6) -> list[Any]:
     """Episodes of a few tasks, each of one turn, with prompts and answers of several lengths."""
     draw = numpy.random.default_rng(seed)
     return [
@@ -63,7 +63,7 @@ def episodes(seed: int, count: int = 8) -> list[Any]:
     ]
 
 
-def learned(learner: LoraLearner, make_batch: MakeBatch, updates: int = 3, loss: Loss = CLIPPED) -> list[Update]:
+def learned(learner: LoraLearner, make_batch: MakeBatch, updates: int = 2, loss: Loss = CLIPPED) -> list[Update]:
     return [learner.update(make_batch(*episodes(number), loss=loss, tasks=4)) for number in range(updates)]
 
 
@@ -154,7 +154,7 @@ def test_a_worker_that_is_killed_in_an_update_changes_nothing(
 
     assert [update.metrics["workers_lost"] for update in others] == [1, 0]
     assert others[-1].metrics["workers_used"] == 2
-    assert_equal([*first, *others], learned(learner_of(), make_batch))
+    assert_equal([*first, *others], learned(learner_of(), make_batch, updates=3))
 
 
 @pytest.mark.slow
