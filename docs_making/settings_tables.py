@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -75,6 +75,8 @@ def _kind(annotation: object) -> str:
     if get_origin(annotation) is dict:
         return "a table"
     members = [member for member in get_args(annotation) if member is not type(None)]
+    if get_origin(annotation) is Literal:
+        return " or ".join(f"`{member}`" for member in members)
     return " or ".join(map(_kind, members)) if members else _KINDS[annotation]
 
 

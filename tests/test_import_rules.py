@@ -8,6 +8,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Collection, Container, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,33 +39,39 @@ def sources(package: str) -> list[Path]:
     return sorted((ROOT / FOLDERS[package] / package).rglob("*.py"))
 
 
-FILES = [(package, path) for package in FOLDERS for path in sources(package)]
-IDS = [str(path.relative_to(ROOT)) for _, path in FILES]
-each_file = pytest.mark.parametrize(("package", "path"), FILES, ids=IDS)
+WITH_EXAMPLES = [
+    (package, path) for package in FOLDERS for path in sources(package) if ">>> " in path.read_text("utf-8")
+]
+each_package = pytest.mark.parametrize("package", FOLDERS)
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), str(path))
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """Every module that is imported anywhere in a file, also inside of functions, with its line."""
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Every module that is imported anywhere in a file, also inside of functions, with its place."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            yield from ((alias.name, place(path, node)) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module, node.lineno
+            yield node.module, place(path, node)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            yield from ((str(word.value), node.lineno) for word in node.args if isinstance(word, ast.Constant))
+            yield from ((str(word.value), place(path, node)) for word in node.args if isinstance(word, ast.Constant))
 
 
-@each_file
-def test_nobody_imports_whom_they_may_not(package: str, path: Path) -> None:
+def place(path: Path, node: ast.expr | ast.stmt) -> str:
+    return f"{path.name}:{node.lineno}" if ROOT not in path.parents else f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+@each_package
+def test_nobody_imports_whom_they_may_not(package: str) -> None:
     forbidden = FOLDERS.keys() - MAY_IMPORT[package] - {package}
 
-    wrong = [f"line {line}: {name}" for name, line in imports(path) if name.partition(".")[0] in forbidden]
+    found = [each for path in sources(package) for each in imports(path)]
 
-    assert wrong == []
+    assert [f"{where}: {name}" for name, where in found if name.partition(".")[0] in forbidden] == []
 
 
 PUBLIC = {
@@ -73,44 +80,52 @@ PUBLIC = {
 }
 
 
-@pytest.mark.parametrize("path", sources("agentfw_plugins"), ids=lambda path: str(path.relative_to(ROOT)))
-def test_plugins_use_what_is_public_of_the_framework(path: Path) -> None:
-    wrong = [
-        f"line {line}: {name}" for name, line in imports(path) if name.startswith("agentfw.") and name not in PUBLIC
-    ]
+def test_plugins_use_what_is_public_of_the_framework() -> None:
+    found = [each for path in sources("agentfw_plugins") for each in imports(path)]
+
+    wrong = [f"{where}: {name}" for name, where in found if name.startswith("agentfw.") and name not in PUBLIC]
 
     assert wrong == [], f"take it from one of {', '.join(sorted(PUBLIC))}"
 
 
-@each_file
-def test_a_file_has_one_subject_and_says_which(package: str, path: Path) -> None:
-    text = path.read_text("utf-8")
+@each_package
+def test_a_file_has_one_subject_and_says_which(package: str) -> None:
+    files = sources(package)
 
-    assert len(text.splitlines()) <= LONGEST
-    if text.strip():
-        assert ast.get_docstring(tree(path)), "a module begins with a sentence that says what it is"
+    long = [str(path) for path in files if len(path.read_text("utf-8").splitlines()) > LONGEST]
+    silent = [str(path) for path in files if tree(path).body and not ast.get_docstring(tree(path))]
+
+    assert long == [], f"a file has at most {LONGEST} lines"
+    assert silent == [], "a module begins with a sentence that says what it is"
 
 
-@each_file
-def test_nobody_runs_data_as_code(package: str, path: Path) -> None:
-    wrong = [f"line {line}: {name}" for name, line in imports(path) if name.partition(".")[0] in FORBIDDEN_MODULES]
-    for node in ast.walk(tree(path)):
-        if not isinstance(node, ast.Call):
-            continue
-        if isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
-            wrong.append(f"line {node.lineno}: {node.func.id}")
-        if ast.unparse(node.func) == "torch.load" and not _only_weights(node):
-            wrong.append(f"line {node.lineno}: torch.load without weights_only=True")
+@each_package
+def test_nobody_runs_data_as_code(package: str) -> None:
+    wrong = [
+        f"{where}: {name}"
+        for path in sources(package)
+        for name, where in imports(path)
+        if name.partition(".")[0] in FORBIDDEN_MODULES
+    ]
+    for path in sources(package):
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
+                wrong.append(f"{place(path, node)}: {node.func.id}")
+            if ast.unparse(node.func) == "torch.load" and not _only_weights(node):
+                wrong.append(f"{place(path, node)}: torch.load without weights_only=True")
     assert wrong == []
 
 
 def modules() -> dict[str, tuple[Path, bool]]:
     """Every module of the five packages: its file, and whether it is a package."""
     found = {}
-    for package, path in FILES:
-        parts = path.relative_to(ROOT / FOLDERS[package]).with_suffix("").parts
-        is_package = parts[-1] == "__init__"
-        found[".".join(parts[:-1] if is_package else parts)] = path, is_package
+    for package, folder in FOLDERS.items():
+        for path in sources(package):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            is_package = parts[-1] == "__init__"
+            found[".".join(parts[:-1] if is_package else parts)] = path, is_package
     return found
 
 
@@ -200,7 +215,11 @@ def test_the_rules_see_what_they_look_for(tmp_path: Path) -> None:
     path = tmp_path / "sample.py"
     path.write_text("import pickle\ndef f():\n    from agentfw_cli import main\n    import_module('dill')\n")
 
-    assert sorted(imports(path)) == [("agentfw_cli", 3), ("dill", 4), ("pickle", 1)]
+    assert sorted(imports(path)) == [
+        ("agentfw_cli", "sample.py:3"),
+        ("dill", "sample.py:4"),
+        ("pickle", "sample.py:1"),
+    ]
 
 
 def test_top_folders_hold_packages_and_no_modules() -> None:
@@ -229,10 +248,8 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("notes")
-@each_file
+@pytest.mark.parametrize(("package", "path"), WITH_EXAMPLES, ids=lambda value: getattr(value, "stem", value))
 def test_the_examples_in_the_docstrings_are_true(package: str, path: Path) -> None:
-    if ">>> " not in path.read_text("utf-8"):
-        return
     name = ".".join(path.relative_to(ROOT / FOLDERS[package]).with_suffix("").parts).removesuffix(".__init__")
     try:
         module = importlib.import_module(name)

@@ -92,8 +92,7 @@ def check_allowed(entry: EntryPoint) -> None:
 
 def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
     """Load the command of a plugin, unless that plugin is left out."""
-    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError
-    from agentfw.host.plugin_record import describe
+    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, in_words
 
     entry = offers[0]
     if len(offers) > 1:
@@ -109,9 +108,21 @@ def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
     except AgentfwError:
         raise
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{text} can't be loaded: {describe(error)}", fix=fix) from error
+        raise PluginError(f"{text} can't be loaded: {in_words(error)}", fix=fix) from error
     if not isinstance(command, click.Command):
         raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
+    invoke = command.invoke
+
+    def attributed(ctx: click.Context) -> Any:
+        try:
+            return invoke(ctx)
+        except (AgentfwError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            authors = f"tell the authors of {entry.distribution}; use --debug to see where it failed"
+            raise PluginError(f"{text} failed: {in_words(error)}", fix=authors) from error
+
+    command.invoke = attributed  # type: ignore[method-assign]
     return command
 
 

@@ -89,7 +89,7 @@ def play(run: Run, out: Out) -> Summary:
     try:
         # An environment or a tracker that prints must not get between our lines on stdout.
         with stdout_to_stderr(), watch(run.info, out) as observer:
-            return run_until_interrupted(run.execute(observer))
+            return run_until_interrupted(lambda give_up: run.execute(observer, give_up))
     except AgentfwError as error:
         if not isinstance(error, UsageError):  # a wrong setting stays wrong
             error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}".removeprefix("; ")

@@ -4,7 +4,7 @@ asyncio acts on the first Ctrl-C when the event loop gets its turn again. A worl
 that waits in a blocking call, doesn't give it that turn. So what runs at that moment is cut short, and the rest is
 cancelled. The second signal ends the process at once.
 
-    summary = run_until_interrupted(run.execute())
+    summary = run_until_interrupted(lambda give_up: run.execute(observer, give_up))
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Interrupted", "run_until_interrupted"]
 
 Result = TypeVar("Result")
+GiveUp = Callable[[Exception], object]
 
 
 class Interrupted(BaseException):
@@ -34,14 +36,25 @@ class Interrupted(BaseException):
         self.exit_code = 128 + number
 
 
-def run_until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`. Where a signal came, Interrupted, and everything that `work` had opened is closed."""
+def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]]) -> Result:
+    """The result of `work`. Where a signal came, Interrupted, and everything that `work` had opened is closed.
+
+    `work` is given a function that ends it with an error, from another thread and wherever it is.
+    """
     came: list[int] = []
+    failed: list[Exception] = []
+
+    def give_up(error: Exception) -> None:
+        failed.append(error)
+        if hasattr(signal, "pthread_kill"):  # a signal is what ends a call that waits in the operating system
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
     async def main() -> Result:
         loop = asyncio.get_running_loop()
 
         def interrupt(number: int, frame: FrameType | None) -> None:
+            if failed:
+                raise failed.pop()
             came.append(number)
             if len(came) > 1:
                 _leave(number)
@@ -54,7 +67,7 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
                 raise Interrupted(number)
 
         with _handled_by(interrupt):
-            return await work
+            return await work(give_up)
 
     try:
         return asyncio.run(main())

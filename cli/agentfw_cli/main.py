@@ -138,8 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Looking for plugins of its own, pydantic reads the metadata of everything that is installed, and raises where one
-    # file is broken.
+    # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(_guarded(arguments, debug="--debug" in arguments))
 

@@ -232,7 +232,7 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
 
 
 def _default(field: FieldInfo) -> Any:
-    from agentfw.host.plugin_record import describe
+    from agentfw.errors import in_words
     from agentfw.settings_record import to_json
 
     if field.is_required():
@@ -240,7 +240,7 @@ def _default(field: FieldInfo) -> Any:
     try:
         return to_json(field.get_default(call_default_factory=True, validated_data={}))
     except Exception as error:  # a factory of the plugin's may raise anything
-        return f"can't be shown: {describe(error)}"
+        return f"can't be shown: {in_words(error)}"
 
 
 def _plain(value: Any) -> str:

@@ -10,10 +10,11 @@ Where the environment has rounds, progress is counted in rounds, so that one lon
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentfw.episode import Episode, Turn
+from agentfw.errors import AgentfwError
 from agentfw.runs.observer import Observer, RunInfo
 from agentfw.runs.summary import intervals, leading
 from agentfw.statistics import Interval
@@ -45,6 +46,9 @@ class Progress(Observer):
 
     def __init__(self, run: RunInfo, tell: Tell) -> None:
         self.run, self.tell, self.headline = run, tell, run.folder.headline
+
+    def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
+        self.tell(f"left out {', '.join(episodes)}: {error.message}", "yellow")
 
     def completed(self) -> int:
         raise NotImplementedError
@@ -112,6 +116,10 @@ class _EpisodeProgress(Progress):
         else:
             self.values.append(episode.outcome.get(self.headline, episode.utility))
         self._tell()
+
+    def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
+        self.done = done
+        super().left_out(episodes, error, done)
 
     def total(self) -> int:
         return self.episodes * max(1, self.rounds)
@@ -181,6 +189,10 @@ class _UpdateProgress(Progress):
 
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         self.ended = done
+
+    def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
+        self.ended = done
+        super().left_out(episodes, error, done)
 
     def updated(self, line: Mapping[str, Any]) -> None:
         self._take(line)

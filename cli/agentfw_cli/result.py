@@ -43,6 +43,8 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     words = usage_words(summary.to_record())
     if words:
         out.line(f"tokens   {words}")
+    for reason, count in summary.failed.items():
+        out.note(f"failed and left out, {count} {'episode' if count == 1 else 'episodes'}: {reason}")
     failures = sum(int(record["failures"]) for record in episodes)
     if failures:
         out.note(f"{failures} answers could not be understood; agentfw runs show {run.id} lists them")

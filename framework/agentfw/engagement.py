@@ -100,6 +100,8 @@ class Engagement:
             brief = replace(brief, time_per_token=self._time_per_token)
         self.world = _World(self, seeds.child("world", seat))
         self.environment.begin(self.world, episode.task)
+        if not seat:
+            episode.profile = dict(brief.profile)
         self.agent.begin(episode.task, brief)
         both = sorted(self.agent.tools.keys() & {action.name for action in brief.actions})
         if both:

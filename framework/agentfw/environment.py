@@ -107,7 +107,13 @@ class Environment:
 
     def brief(self) -> Brief:
         actions = tuple(Action(spec.name, spec.description, spec.parameters) for spec in _actions(type(self)).values())
-        return Brief(self.goal(), actions, self.time_per_token(), getattr(self, "demonstrate", None))
+        return Brief(
+            self.goal(), actions, self.time_per_token(), getattr(self, "demonstrate", None), profile=self.profile()
+        )
+
+    def profile(self) -> Mapping[str, str]:
+        """What is known of the task's user before anything happens, in words, by view such as `about`."""
+        return {}
 
     def time_per_token(self) -> float:
         return 0.0

@@ -34,6 +34,10 @@ class Task:
     sample: int = 0
     """Number of the sample. Samples of one task form a group: same world, different choices of the policy."""
     split: str = "test"
+    query: str = ""
+    """Name of what is asked. Different users may have the same query, and their episodes can then form a group."""
+    group: int | None = None
+    """Number of the group of an update that it was put into, where a group has several users."""
 
     @property
     def id(self) -> str:
@@ -172,6 +176,8 @@ class Episode:
     """Actions that could be called, by seat: the name, description and parameters of each."""
     messages: list[Message] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
+    profile: dict[str, str] = field(default_factory=dict)
+    """What was known of the user beforehand, in words, by view."""
 
     @property
     def id(self) -> str:
@@ -181,6 +187,15 @@ class Episode:
     def usage(self) -> Usage:
         """Total usage of all turns. A number that some turn didn't report is None."""
         return sum((turn.usage for turn in self.turns), Usage(0, 0, 0))
+
+    @property
+    def failed_calls(self) -> frozenset[str]:
+        """Ids of the calls that the world refused, and of those of tools that failed."""
+        refused = (event for event in self.events if event.kind == "refused")
+        failed = (event for event in self.events if event.kind == "observation" and event.data.get("well") is False)
+        return frozenset(str(one) for event in refused if (one := event.data.get("id"))) | frozenset(
+            str(one) for event in failed if (one := event.data.get("call"))
+        )
 
     def series(self, name: str) -> list[float]:
         """The values of one measure, in order."""

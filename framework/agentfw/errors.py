@@ -43,7 +43,9 @@ __all__ = [
     "TimelineError",
     "UnknownNameError",
     "UsageError",
+    "in_words",
     "nearest",
+    "one_line",
 ]
 
 
@@ -129,3 +131,20 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     lowered = {choice.lower().replace("-", "_"): choice for choice in choices}
     found = difflib.get_close_matches(name.lower().replace("-", "_"), lowered, n=1, cutoff=0.6)
     return lowered[found[0]] if found else None
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Foreign text on one line, at most `limit` long, without control characters, which a terminal would interpret."""
+    flat = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+
+
+def in_words(error: BaseException) -> str:
+    """An exception on one line. For a syntax error, with its location."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return one_line(f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})")
+    try:
+        text = str(error)
+    except Exception as another:  # what is wrong with a plugin may be its exceptions
+        text = f"its text can't be shown, {type(another).__name__}"
+    return one_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)

@@ -7,14 +7,14 @@ experience.
 
     class Notebook(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:
-            return [Recollection(note) for note in self.notes[-query.limit:]]
+            return [Recollection(note) for note in list(reversed(self.notes))[: query.limit]]
 
 One memory serves all episodes of a run concurrently. State of an episode in progress is kept by `task.id`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,10 @@ class Recollection:
 class Memory:
     """Base class of memories. Only `recall` must be implemented."""
 
+    shared: bool = False
+    """True where users are meant to see what the memory learned with others, as a team does. Otherwise
+    `agentfw plugins check` makes sure that they don't."""
+
     async def recall(self, query: Query) -> Sequence[Recollection]:
         """Return matching items, the best first. An empty result is fine."""
         raise NotImplementedError
@@ -65,6 +69,9 @@ class Memory:
 
     def begin(self, task: Task) -> None:
         """Called when an episode begins. If an earlier attempt at it was interrupted, forget that attempt."""
+
+    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+        """Called when an episode begins whose user has a profile: what is known beforehand, in words, by view."""
 
     def tools(self, task: Task) -> Sequence[Tool]:
         """Actions that the agent of this episode can call on the memory itself."""

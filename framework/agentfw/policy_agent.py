@@ -53,6 +53,8 @@ class PolicyAgent(Agent):
         self._answered: tuple[list[Message], Generation] | None = None
         for memory in self.memories:
             memory.begin(task)
+            if brief.profile:
+                memory.meet(task.user, brief.profile)
         offered = [*self._given, *(tool for memory in self.memories for tool in memory.tools(task))]
         self._tools = {tool.action.name: tool for tool in offered}
         self._actions = (*brief.actions, *(tool.action for tool in offered))
@@ -93,7 +95,7 @@ class PolicyAgent(Agent):
             generation.top_p = self.sampling.top_p
         self._answered = shown, generation
         calls, failures = generation.calls, []
-        if not calls and generation.text:
+        if not calls and generation.text and not self.brief.plain:
             parsed = parse_calls(generation.text, self._names)
             calls, failures = tuple(parsed.calls), parsed.failures
         self._asked += 1

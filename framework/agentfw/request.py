@@ -69,6 +69,11 @@ class Brief:
     """World time per generated token, unless the run sets another value."""
     demonstration: Callable[[Moment], Iterable[Intervention | str]] | None = None
     """A simple rule for this world. The `scripted` policy follows it by default."""
+    plain: bool = False
+    """Whether the environment reads answers itself. The agent then looks for no calls in the text, so that no text is a
+    parse failure; calls that the policy separated from it are carried out as always."""
+    profile: Mapping[str, str] = field(default_factory=dict)
+    """What is known of the user beforehand, in words, by view. Memories and reward models may use it."""
 
 
 @dataclass(frozen=True, slots=True)

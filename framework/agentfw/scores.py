@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -52,7 +52,7 @@ class Score:
     counts: bool = True
     """False for metrics that are reported but not rewarded, such as how often a judge failed. They are stored with the
     measures of the episode."""
-    usage: Usage = _NO_USAGE
+    usage: Usage = field(default=_NO_USAGE, compare=False)
     """Tokens that a judging model spent on this score. If one question covers several scores, one of them carries its
     tokens."""
 
@@ -111,18 +111,22 @@ def stages(*weights: float) -> Schedule:
     return lambda progress: weights[min(int(progress.training * len(weights)), len(weights) - 1)]
 
 
-def ramp(cap: float, until: float = 1.0) -> Schedule:
-    """Linear from zero to `cap`, reached at u/U = `until` and constant from there."""
+def ramp(first: float, last: float, until: float = 1.0) -> Schedule:
+    """Linear from `first` to `last`, reached at u/U = `until` and constant from there."""
     if not 0 < until <= 1:
         raise SettingsError(f"a ramp can't end at {until}", fix="use a share of the training above 0 and at most 1")
-    return lambda progress: cap * min(1.0, progress.training / until)
+    return lambda progress: first + (last - first) * min(1.0, progress.training / until)
 
 
 def parse_schedule(text: str | float) -> Schedule:
-    """Parse a schedule: `0.5`, `round:0->0.5`, `stages:0.8,0.6,0.6`, `ramp:0.3`, `ramp:0.3@0.5`.
+    """Parse a schedule: `0.5`, `round:0->0.5`, `stages:0.8,0.6,0.6`, `ramp:0.3`, `ramp:1->0.7`, `ramp:0.3@0.5`.
+
+    A ramp without a first value starts at 0.
 
     >>> parse_schedule("round:0.5->0")(Progress(round=1, rounds=2))
     0.25
+    >>> parse_schedule("ramp:1->0.7@0.5")(Progress(update=1, updates=4))
+    0.85
     """
     if isinstance(text, (int, float)):
         return constant(_number(text, text))
@@ -136,10 +140,13 @@ def parse_schedule(text: str | float) -> Schedule:
     elif kind == "stages":
         return stages(*(_number(part, text) for part in rest.split(",")))
     elif kind == "ramp":
-        cap, _, until = rest.partition("@")
-        return ramp(_number(cap, text), _number(until or 1.0, text))
+        values, _, until = rest.partition("@")
+        first, arrow, last = values.partition("->")
+        start, end = (first, last) if arrow else (0.0, values)
+        return ramp(_number(start, text), _number(end, text), _number(until or 1.0, text))
     raise SettingsError(
-        f'"{text}" is not a weight', fix="write a number, round:FIRST->LAST, stages:A,B,C, ramp:CAP or ramp:CAP@SHARE"
+        f'"{text}" is not a weight',
+        fix="write a number, round:FIRST->LAST, stages:A,B,C, ramp:LAST or ramp:FIRST->LAST, with @SHARE if needed",
     )
 
 

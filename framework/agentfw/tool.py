@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from .errors import InterventionRefused
+from .errors import InterventionRefused, in_words
 from .functions import FunctionSpec, describe
 from .request import Action
 from .timeline import Time
@@ -51,14 +51,21 @@ class Tool:
 
     async def answer(self, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """Whether the call succeeded, and the text for the agent."""
+        deadline = asyncio.timeout(self.timeout)
         try:
-            return True, await asyncio.wait_for(self.call(arguments), self.timeout)
-        except TimeoutError:
-            return False, f"{self.action.name} timed out after {self.timeout:g} s"
+            async with deadline:
+                return True, await self.call(arguments)
         except InterventionRefused as refusal:
             return False, str(refusal)
-        except Exception as error:
-            return False, f"{self.action.name} failed: {type(error).__name__}: {error}"
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # it is the run that is cancelled
+                raise
+            return False, f"{self.action.name} failed: it was cancelled from inside"
+        except (Exception, SystemExit) as error:
+            if deadline.expired():
+                return False, f"{self.action.name} timed out after {self.timeout:g} s"
+            return False, f"{self.action.name} failed: {in_words(error)}"
 
 
 class FunctionTool(Tool, Toolbox):

@@ -22,6 +22,7 @@ from agentfw_memory.errors import (
     UnknownSkillError,
 )
 from agentfw_memory.graph.extraction import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.following import followed
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.records import (
     Edge,
@@ -65,4 +66,5 @@ __all__ = [
     "Trajectory",
     "UnknownSkillError",
     "Why",
+    "followed",
 ]

@@ -31,6 +31,7 @@ from agentfw_memory.graph.import_export import export_jsonl, import_jsonl, to_ne
 from agentfw_memory.graph.learning import Learner
 from agentfw_memory.graph.recall import Recaller, record_of
 from agentfw_memory.graph.records import Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
+from agentfw_memory.graph.sharing import Sharing
 from agentfw_memory.graph.stores import list_tenants, open_store
 from agentfw_memory.graph.stores.interface import Clock, Store
 from agentfw_memory.graph.validation import check_name, check_skill, check_text, check_vectors
@@ -61,6 +62,7 @@ class SkillGraph:
         self._recaller = Recaller(store, embedder, settings)
         self._editor = Editor(store, self._recaller, settings)
         self._learner = Learner(store, self._recaller, self._editor, settings, extractor)
+        self._sharing = Sharing(store, self._recaller, settings)
         self._lock, self._closed = threading.RLock(), False
         self._recaller.check_embedder()
 
@@ -190,14 +192,21 @@ class SkillGraph:
     # The whole graph
 
     def forget(self, user: str) -> Receipt:
-        """Delete all data of a user: skills, trajectories, profile, history, vectors, and their bytes on disk."""
+        """Delete all data of a user: skills, trajectories, profile, history, vectors, and their bytes on disk.
+
+        Shared copies that too few other users are behind are deleted too.
+        """
         check_name("user", user)
         with self._lock:
             number = self._store.find("user", user)
             counts: dict[str, int] = {}
             if number is not None:
+                self._recaller.catch_up()
                 with self._store.writing() as change:
+                    self._recaller.catch_up(change.number - 1)
+                    shared = self._sharing.behind(number)
                     counts = self._store.forget(change, number)
+                    self._sharing.settle(change, shared)
             counts["index_files"] = remove_indexes(self._store)
             self._store.erase()
             self._recaller.drop_communities()

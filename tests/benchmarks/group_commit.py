@@ -99,11 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return result
     for how, seconds in result["seconds"].items():
         print(f"{how:16} {seconds:7.3f} s   {result['flushes'][how]} flushes")
-    shares = result["disk against playing"]
+    shared, each = (f"{result['disk against playing'][how]:.0%}" for how in ("shared flushes", "a flush each"))
     print(
-        f"the disk takes {shares['shared flushes']:.0%} of playing with shared flushes (required: at most {REQUIRED:.0%}),"
+        f"the disk takes {shared} of playing with shared flushes (required: at most {REQUIRED:.0%}), {each} with one each"
     )
-    print(f"and {shares['a flush each']:.0%} with one for each record")
     return result
 
 

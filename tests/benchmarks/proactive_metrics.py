@@ -38,6 +38,7 @@ from agentfw_rewardmodels.timing import (
 )
 
 DATA = Path(__file__).parents[1] / "data"
+ABCD = Path(__file__).parents[2] / "plugins" / "agentfw_plugins" / "worlds" / "proactive" / "domains" / "abcd"
 METRICS = ("ac", "max_ac", "difference", "pt", "ftr", "rar")
 LENGTH, EACH = 20, 5
 
@@ -96,7 +97,7 @@ def loaded(repeats: int) -> dict[str, Any]:
     seconds = []
     for _ in range(repeats):
         began = time.process_time()
-        catalog = load_domain(DATA / "abcd" / "domain.yaml").catalog
+        catalog = load_domain(ABCD / "domain.yaml").catalog
         seconds.append(time.process_time() - began)
     return {
         "actions": len(catalog.actions),

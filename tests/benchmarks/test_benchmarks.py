@@ -23,6 +23,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_timeline_plays_the_same_queue_as_simpy_and_faster(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("simpy")
     result = load("timeline_against_simpy").main(["--customers", "5000", "--repeats", "3", "--json"])
@@ -32,6 +33,7 @@ def test_the_timeline_plays_the_same_queue_as_simpy_and_faster(capsys: pytest.Ca
     assert rows["engagement"]["against simpy, processes"] > 2
 
 
+@pytest.mark.slow
 def test_the_overhead_of_a_turn_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("turn_overhead").main(["--turns", "200", "--repeats", "3", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -41,6 +43,7 @@ def test_the_overhead_of_a_turn_is_measured(capsys: pytest.CaptureFixture[str]) 
     assert 0 < overhead["min"] < 10 * result["limit"]
 
 
+@pytest.mark.slow
 def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> None:
     inbox = load("inbox_interfaces")
     result = inbox.main(["--seeds", "4", "--jobs", "1", "--json"])
@@ -57,6 +60,7 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
     assert "(+2.293)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("leidenalg")
     benchmark = load("skill_graph_communities")
@@ -72,6 +76,7 @@ def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.Capt
     assert len(capsys.readouterr().out.splitlines()) == 13
 
 
+@pytest.mark.slow
 def test_the_graph_finds_more_of_what_fits_than_a_guess_would(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("leidenalg")
     benchmark = load("skill_graph_quality")
@@ -110,6 +115,7 @@ def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.Capture
     assert result["of other tenants"] == 0.0
 
 
+@pytest.mark.slow
 def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("leidenalg")
     result = load("skill_graph_million").main(["--skills", "500", "--queries", "5", "--json"])
@@ -127,6 +133,7 @@ def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert result["index equals store"]
 
 
+@pytest.mark.slow
 def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--setting", "single", "--training", "1500", "--episodes", "150", "--jobs", "1"]
     result = load("deliberation_table").main([*small, "--pictures", str(tmp_path), "--json"])
@@ -138,6 +145,7 @@ def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], 
     assert "(+0.800)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
     result = load("patrol_table").main([*small, "--pictures", str(tmp_path), "--json"])
@@ -149,6 +157,7 @@ def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.Captur
     assert "(51.5%)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_parpo_learns_of_both_tracks_and_a_single_track_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     bias = load("optimizers_bias")
     some = ["--optimizers", "parpo", "parpo, no base track (C2)", "grpo (C1)", "--regimes", "groups of 4"]
@@ -237,6 +246,7 @@ def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
         load("gpu_rows").main(["--rows", "flex"])
 
 
+@pytest.mark.slow
 def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--variant", "one", "--structures", "1", "--jobs", "1"]
     result = load("kitchen_table").main([*small, "--pictures", str(tmp_path), "--json"])
@@ -282,6 +292,7 @@ def test_a_training_on_the_calendar_is_told_by_its_held_out_error(
     assert f"| roundwise | 1 | {row['before']:.3f} |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])
 def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "timeline_against_simpy":

@@ -26,6 +26,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_a_step_is_compared_with_pytorch_geometric(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch_geometric")
     small = ["--users", "300", "--items", "300", "--likes", "9000", "--repeats", "1"]
@@ -37,6 +38,7 @@ def test_a_step_is_compared_with_pytorch_geometric(capsys: pytest.CaptureFixture
     assert "outputs and gradients are equal" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_causes_of_likes_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--users", "120", "--items", "100", "--likes", "12", "--seeds", "2", "--epochs", "10"]
     result = load("preference_causes").main([*small, "--json"])
@@ -53,6 +55,7 @@ def test_scoring_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(0 < row["min"] < 5 for row in result["sizes"])
 
 
+@pytest.mark.slow
 def test_films_are_compared_on_every_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch_geometric")
     generator = np.random.default_rng(4)

@@ -37,6 +37,7 @@ def test_a_saved_table_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert all(len(turn.calls) == 1 for episode in episodes for turn in episode.turns[:1])
 
 
+@pytest.mark.slow
 def test_one_seed_gives_the_same_figures() -> None:
     words = ["--setting", "chain", *SMALL, "--json"]
 
@@ -55,6 +56,7 @@ def test_one_seed_gives_the_same_figures() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_processes_of_their_own_give_the_same_figures() -> None:
     size = {"training": 40, "episodes": 10}
 
@@ -63,6 +65,7 @@ def test_processes_of_their_own_give_the_same_figures() -> None:
     assert one.rows == two.rows
 
 
+@pytest.mark.slow
 def test_a_patrol_in_one_piece_has_no_patches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = ["--depth", "1", "--training", "30", "--episodes", "4", "--jobs", "1"]
 
@@ -73,6 +76,7 @@ def test_a_patrol_in_one_piece_has_no_patches(tmp_path: Path, capsys: pytest.Cap
     assert (tmp_path / "patrol-1.json").exists()
 
 
+@pytest.mark.slow
 def test_a_clock_teaches_when_to_think_less() -> None:
     found = measure_deliberation("single", training=3000, episodes=600, processes=1)
     rows = {(row.trained, row.played): row.figures for row in found.rows}
@@ -84,6 +88,7 @@ def test_a_clock_teaches_when_to_think_less() -> None:
     assert found.picture().to_svg().count("<polyline") == 2
 
 
+@pytest.mark.slow
 def test_a_patrol_with_phases_ranks_its_controllers() -> None:
     found = measure_patrol(2, training=400, episodes=60, processes=1)
     returns = {row.controller: row.figures["return"].estimate for row in found.rows}
@@ -112,6 +117,7 @@ def test_polls_are_counted_while_the_tutor_explains() -> None:
     assert polls(episode, 10**9) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["one", "multi"])
 def test_the_experiment_plays_every_cell_under_every_interface(variant: str) -> None:
     table = measure_kitchen(variant, structures=1, processes=1)

@@ -25,6 +25,7 @@ def test_a_table_a_picture_and_every_episode(agentfw: Agentfw, tmp_path: Path) -
     assert {path.name for path in folder.iterdir()} == {"comparison.json", "comparison.png", "comparison.svg"}
 
 
+@pytest.mark.slow
 def test_json_is_one_value_and_the_same_each_time(agentfw: Agentfw, tmp_path: Path) -> None:
     first, again = (
         agentfw(*QUICK, "--seeds", "1-2,9", "--out", str(tmp_path / "there"), "--json").json for _ in range(2)
@@ -60,6 +61,7 @@ def test_a_slip_is_told_with_its_mend(agentfw: Agentfw, words: tuple[str, ...], 
     assert answer.out == ""
 
 
+@pytest.mark.slow
 def test_runs_are_compared_as_before_and_the_help_names_the_other(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     one, two = (agentfw(*quick, "--json").json["run"] for _ in range(2))
     assert agentfw("compare", one, two, "--figure", "error").code == 0
@@ -79,6 +81,7 @@ def test_one_episode_becomes_a_picture(agentfw: Agentfw, tmp_path: Path, name: s
     assert {path.name for path in next((tmp_path / "runs").iterdir()).iterdir()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [

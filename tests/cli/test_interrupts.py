@@ -88,6 +88,7 @@ def start(tmp_path: Path, install: Callable[..., None]) -> Iterator[Start]:
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["endless", "blocking"])
 @pytest.mark.parametrize(
     ("number", "code", "label"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
@@ -106,6 +107,7 @@ def test_one_signal_ends_a_run_whose_world_keeps_it_busy(
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_what_holds_on_to_the_first(start: Start) -> None:
     process = start("run", "inbox", "--policy", "random", "--memory", "stubborn")
 

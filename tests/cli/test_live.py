@@ -48,6 +48,7 @@ def on_terminal(folder: Path, columns: int, words: tuple[str, ...] = WORDS, **en
     return written.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [30, 80, 200])
 def test_the_picture_fits_its_terminal(columns: int, tmp_path: Path) -> None:
     written = on_terminal(tmp_path, columns)
@@ -60,6 +61,7 @@ def test_the_picture_fits_its_terminal(columns: int, tmp_path: Path) -> None:
     assert all(len(line) <= columns for line in drawn)
 
 
+@pytest.mark.slow
 def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     written = on_terminal(tmp_path, 80, NO_COLOR="1")
 

@@ -16,6 +16,7 @@ from agentfw.out import Out, width_of
 Agentfw = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_every_command_has_json(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     first = agentfw(*quick, "--json")
     second = agentfw(*quick, "--json", "--set", "policy.pause=0.001")
@@ -84,6 +85,7 @@ def test_a_pipe_gets_plain_text(agentfw: Agentfw, quick: tuple[str, ...]) -> Non
         assert not answer.out.startswith("\n")
 
 
+@pytest.mark.slow
 def test_progress_is_on_stderr_and_a_few_lines(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     answer = agentfw(*quick, "--episodes", "200", "--set", "environment.rounds=2")
     told = answer.err.splitlines()
@@ -108,6 +110,7 @@ def test_quiet_is_quiet(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     assert "error" in answer.out
 
 
+@pytest.mark.slow
 def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     agentfw(*quick)
     (folder,) = Path("runs").iterdir()

@@ -48,6 +48,7 @@ def interrupted(agentfw: Agentfw, install: Callable[..., None]) -> str:
     return answer.err.rpartition("runs resume ")[2].split()[0]
 
 
+@pytest.mark.slow
 def test_it_is_set_again(agentfw: Agentfw, interrupted: str) -> None:
     refused = agentfw("runs", "resume", interrupted)
     answer = agentfw("runs", "resume", interrupted, "--set", "memory.vault.key=s3cret")
@@ -58,6 +59,7 @@ def test_it_is_set_again(agentfw: Agentfw, interrupted: str) -> None:
     assert Path("used").read_text() == "s3cret"
 
 
+@pytest.mark.slow
 def test_it_comes_from_a_variable(agentfw: Agentfw, interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VAULT_KEY", "from outside")
 
@@ -67,6 +69,7 @@ def test_it_comes_from_a_variable(agentfw: Agentfw, interrupted: str, monkeypatc
     assert Path("used").read_text() == "from outside"
 
 
+@pytest.mark.slow
 def test_a_person_at_a_terminal_is_asked(agentfw: Agentfw, interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

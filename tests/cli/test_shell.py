@@ -45,6 +45,7 @@ def test_a_shell_is_given_its_completion(shell: str, mark: str) -> None:
     assert mark in source.stdout
 
 
+@pytest.mark.slow
 def test_commands_and_options_are_completed_those_of_plugins_too() -> None:
     assert completed("agentfw ru") == ["run", "runs"]
     assert completed("agentfw mem") == ["memory"]
@@ -64,6 +65,7 @@ def test_a_plugin_whose_command_is_broken_does_not_stop_the_completion(tmp_path:
     assert answer.stdout.split() == ["plain,run", "plain,runs", "plain,ruin"]
 
 
+@pytest.mark.slow
 def test_a_broken_distribution_of_somebody_else_stops_nothing(tmp_path: Path) -> None:
     dist_info = tmp_path / "foreign-1.0.dist-info"
     dist_info.mkdir()

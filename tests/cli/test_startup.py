@@ -60,6 +60,7 @@ def _cpu_seconds(arguments: list[str]) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
+@pytest.mark.slow
 def test_help_costs_little_time() -> None:
     """Not a measurement (tests/benchmarks/startup.py is): it fails when something heavy has come in."""
     shown, bare = ["-m", "agentfw_cli.main", "--help"], ["-c", "import click, email.parser"]

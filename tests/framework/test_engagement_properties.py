@@ -165,6 +165,7 @@ def ran(episode: Episode, work: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @given(PLANS, DECISIONS)
 def test_the_step_loop_never_shows_anything_while_the_agent_is_held(
     plan: list[tuple[int, str]], decisions: list[tuple[tuple[str, ...], int, int | None]]
@@ -175,6 +176,7 @@ def test_the_step_loop_never_shows_anything_while_the_agent_is_held(
             assert running_holds(episode.events[:index]) == 0
 
 
+@pytest.mark.slow
 @given(PLANS, DECISIONS, st.integers(1, 9))
 def test_polling_shows_things_only_at_multiples_or_when_nothing_holds_the_agent(
     plan: list[tuple[int, str]], decisions: list[tuple[tuple[str, ...], int, int | None]], every: int
@@ -197,6 +199,7 @@ def test_a_world_of_ticks_is_the_same_in_seconds(
     assert ticks == seconds
 
 
+@pytest.mark.slow
 @given(PLANS, DECISIONS)
 def test_an_episode_comes_back_equal_from_its_record(
     plan: list[tuple[int, str]], decisions: list[tuple[tuple[str, ...], int, int | None]]
@@ -245,6 +248,7 @@ async def sail(seed: int, every: int = 2) -> Episode:
     return await Engagement(Weather(), Drifting(seed, every)).run(Task(0, seed=seed))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_one_seed_is_one_episode_whatever_runs_beside_it(seeds: list[int], random: Any) -> None:
     alone = {seed: asyncio.run(sail(seed)) for seed in seeds}

@@ -130,6 +130,7 @@ def test_a_report_that_finds_no_room_costs_nothing_but_the_report(disk: Path) ->
     assert agentfw("report", str(folder)).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_disk_that_was_full_from_the_start_makes_no_half_run(disk: Path) -> None:
     fill(disk)
 

@@ -110,6 +110,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.one_of(st.sampled_from(["room", "people", "hours"]), st.text()), JSON, max_size=5))
 def test_no_arguments_whatsoever_crash_anything(arguments: dict[str, Any]) -> None:
     spec = describe(book)

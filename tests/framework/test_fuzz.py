@@ -179,6 +179,7 @@ def check(text: str, desk: Desk) -> str:
     return "+".join(sorted(fates)) or "plain text"
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_damaged_outputs() -> None:
     generator = random.Random(7)
     fates: Counter[str] = Counter()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from agentfw.interfaces import Interface
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request, Sampling
 from agentfw.policy_agent import PolicyAgent
+from agentfw.request import Brief
 from agentfw.tool import Tool, tool
 
 
@@ -112,6 +114,30 @@ def test_what_cannot_be_understood_is_kept_with_the_turn() -> None:
     episode = play(Scripted("<tool_call>reply to it</tool_call>"), Desk())
     assert episode.turns[0].calls == ()
     assert len(episode.turns[0].failures) == 1
+
+
+class Survey(Desk):
+    """Write what you think."""
+
+    def brief(self) -> Brief:
+        return replace(super().brief(), plain=True)
+
+
+def test_a_world_that_reads_the_text_itself_gets_it_without_failures() -> None:
+    answer = '{"name": "reply", "arguments": {"number": "many"}} <tool_call>?</tool_call>'
+
+    episode = play(Scripted(answer), Survey(1))
+
+    assert episode.turns[0].text == answer
+    assert [(turn.calls, turn.failures) for turn in episode.turns] == [((), ()), ((), ())]
+
+
+def test_a_world_that_reads_the_text_itself_still_gets_calls_that_the_policy_tells_apart() -> None:
+    answer = Generation("Done.", calls=(Call("reply", {"number": 0}),))
+
+    episode = play(Scripted(answer), Survey(1))
+
+    assert episode.utility == 1
 
 
 def test_calls_that_the_policy_tells_apart_are_taken_as_they_are() -> None:
@@ -275,3 +301,35 @@ def test_an_answer_that_is_broken_off_keeps_how_it_was_sampled() -> None:
     cut = answer.cut(3)
 
     assert (cut.finish, cut.temperature, cut.top_p) == ("interrupted", 0.3, 0.8)
+
+
+class Acquainted(Memory):
+    """Keeps whom it met."""
+
+    def __init__(self) -> None:
+        self.met: list[tuple[str, dict[str, str]]] = []
+
+    async def recall(self, query: Query) -> list[Recollection]:
+        return []
+
+    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+        self.met.append((user, dict(profile)))
+
+
+class Known(Environment):
+    """A world that knows something of its user."""
+
+    def begin(self, world: World, task: Task) -> None:
+        world.finish()
+
+    def profile(self) -> dict[str, str]:
+        return {"about": "likes tea"}
+
+
+def test_a_profile_reaches_the_memories_and_the_record() -> None:
+    memory = Acquainted()
+
+    episode = asyncio.run(Engagement(Known(), PolicyAgent(Policy(), memories=[memory])).run(Task(0, 7, user="ana")))
+
+    assert memory.met == [("ana", {"about": "likes tea"})]
+    assert Episode.from_record(episode.to_record()).profile == {"about": "likes tea"}

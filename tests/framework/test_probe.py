@@ -89,6 +89,7 @@ def test_another_model_is_named() -> None:
         arithmetic(base + drawn(9, 3.0), base)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.floats(1e-6, 0.1), st.floats(0.0, 1.0))
 def test_noise_alone_is_never_a_fault(seed: int, noise: float, size: float) -> None:
     base, previous, newest = versions(size * noise, size * noise, seed)

@@ -165,6 +165,7 @@ def grows(draw: Callable[[int], object], count: int) -> float:
     return min(seconds(count) for _ in range(3)) / min(seconds(count // 10) for _ in range(3))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_points_stay_small_and_keep_their_peaks() -> None:
     draw = random.Random(0)
     values = [draw.random() for _ in range(100_000)]
@@ -232,6 +233,7 @@ def test_three_events_are_all_named() -> None:
     assert "interruption “ping”, 22.0" in tooltips(chart)
 
 
+@pytest.mark.slow
 def test_three_thousand_events_are_quick_and_light_and_none_is_lost() -> None:
     lanes = events(3000)
     chart = lanes_chart(lanes, title="Many")

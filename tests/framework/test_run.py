@@ -186,7 +186,7 @@ def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
     guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
     monkeypatch.setattr(guessing, "references", lambda environment, task: {"seven": figures})
 
-    with pytest.raises(PluginError, match="giving references"):
+    with pytest.raises(PluginError, match=r"failed in references\(\), episode"):
         laboratory.play(tmp_path, episodes=2)
 
     (path,) = tmp_path.iterdir()
@@ -196,11 +196,11 @@ def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
-        ("text", 'the environment "guessing" gave \'fine\' as "best" of episode 0000'),
+        ("text", 'environment "guessing" of agentfw-laboratory 1.0.0 gave \'fine\' as "best" of episode 0000'),
         ("infinite", 'gave inf as "best"'),
         ("set", "can't be stored: Object of type set is not JSON serializable"),
-        ("raise", "episode 0000.-0 of guessing . hashing failed: ValueError: the world is out of joint"),
-        ("exit", "failed: SystemExit: 0"),
+        ("raise", "failed in episode 0000.-0: ValueError: the world is out of joint"),
+        ("exit", "failed in episode 0000.-0: SystemExit: 0"),
     ],
 )
 def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, laboratory: Any, tmp_path: Path) -> None:
@@ -219,14 +219,14 @@ def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, l
     [
         ("nan", "gave nan for episode 0000"),
         ("stranger", 'scored the unknown episode "99999-9"'),
-        ("raise", "failed: LookupError: no words"),
-        ("none", "failed: TypeError"),
+        ("raise", r"failed in score\(\): LookupError: no words"),
+        ("none", r"failed in score\(\): TypeError"),
     ],
 )
 def test_what_a_reward_model_does_wrong_is_its_error(fault: str, words: str, laboratory: Any, tmp_path: Path) -> None:
     run = laboratory.create(tmp_path, rewards=[{"name": "faulty", "settings": {"fault": fault}}])
 
-    with pytest.raises(PluginError, match=f'reward model "faulty" {words}'):
+    with pytest.raises(PluginError, match=f'reward model "faulty" of agentfw-laboratory 1.0.0 {words}'):
         asyncio.run(run.execute())
 
     assert run.folder.metrics() == []
@@ -236,9 +236,9 @@ def test_a_tracker_that_fails_is_noted_once_and_stops_nothing(laboratory: Any, t
     run = laboratory.play(tmp_path, trackers=["leaky"], episodes=6)
 
     assert len(run.folder.metrics()) == 6
-    assert [note for note in run.host.notes if "Leaky" in note] == [
-        "tracker Leaky raised ConnectionError: the tracking server is gone in log and is not called again; "
-        "the run folder has all metrics"
+    assert [note for note in run.host.notes if "leaky" in note] == [
+        'tracker "leaky" of agentfw-laboratory 1.0.0 failed in log(): ConnectionError: the tracking server is gone; '
+        "it is not called again, and the run folder has all metrics"
     ]
 
 

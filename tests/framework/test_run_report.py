@@ -59,6 +59,7 @@ def test_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
     assert "The lower the error, the better." in page
 
 
+@pytest.mark.slow
 def test_without_rounds_the_episodes_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
     page = report(laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=12).folder)
 
@@ -106,6 +107,7 @@ def test_without_an_episode_there_is_nothing_to_report(laboratory: Any, tmp_path
         write_report(folder)
 
 
+@pytest.mark.slow
 def test_a_headline_that_nobody_measured_is_replaced_by_the_utility(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
     file = folder.path / "run.json"
@@ -116,6 +118,7 @@ def test_a_headline_that_nobody_measured_is_replaced_by_the_utility(laboratory: 
     assert "Utility by episode" in page
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_report(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path).folder
 

@@ -37,6 +37,7 @@ def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mypy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_the_written_package_keeps_its_contract(kind: str, tmp_path: Path) -> None:
     written = scaffold(NAME, kind, tmp_path, host=NOBODY)

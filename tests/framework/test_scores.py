@@ -35,12 +35,22 @@ def test_stages_change_at_a_third_and_two_thirds(update: int, weight: float) -> 
 
 
 def test_a_ramp_rises_to_its_cap_and_stays() -> None:
-    values = [ramp(0.3, until=0.5)(Progress(update=update, updates=4)) for update in range(5)]
+    values = [ramp(0, 0.3, until=0.5)(Progress(update=update, updates=4)) for update in range(5)]
     assert values == pytest.approx([0, 0.15, 0.3, 0.3, 0.3])
 
 
+def test_a_ramp_can_fall_so_that_two_weights_sum_to_one() -> None:
+    falling, rising = parse_schedule("ramp:1->0.7"), parse_schedule("ramp:0.3")
+
+    for update in range(11):
+        progress = Progress(update=update, updates=10)
+        assert falling(progress) + rising(progress) == pytest.approx(1)
+    assert falling(Progress(update=0, updates=10)) == 1
+    assert falling(Progress(update=10, updates=10)) == pytest.approx(0.7)
+
+
 def test_outside_of_training_nothing_has_been_trained() -> None:
-    assert ramp(0.3)(Progress()) == 0
+    assert ramp(0, 0.3)(Progress()) == 0
     assert stages(1.0, 2.0)(Progress()) == 1.0
 
 
@@ -54,6 +64,8 @@ def test_outside_of_training_nothing_has_been_trained() -> None:
         (" stages:0.8,0.6,0.4 ", 0.6),
         ("ramp:0.3", 0.15),
         ("ramp:0.3@0.5", 0.3),
+        ("ramp:1->0.7", 0.85),
+        ("ramp:1->0.7@0.5", 0.7),
     ],
 )
 def test_schedules_have_words(text: str | float, value: float) -> None:
@@ -72,6 +84,9 @@ def test_schedules_have_words(text: str | float, value: float) -> None:
         "stages:",
         "stages:1,,2",
         "ramp:",
+        "ramp:1->",
+        "ramp:->1",
+        "ramp:1->0@2",
         "ramp:1@0",
         "ramp:1@2",
         "up:1",

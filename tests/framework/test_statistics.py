@@ -51,6 +51,7 @@ def test_another_statistic_can_be_estimated() -> None:
     assert interval.low < 3 <= interval.high
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_ratio_covers_where_the_mean_of_ratios_would_not() -> None:
     def draw(generator: np.random.Generator) -> Interval:
         rounds = generator.integers(1, 40, 50)

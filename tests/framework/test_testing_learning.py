@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,9 @@ from agentfw.learner import Batch, Learner, Update
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.optimizer import Advantage, Loss, Optimizer, Scored
 from agentfw.scores import RewardModel, Score
-from agentfw.testing import check_component, contract
+from agentfw.testing import check_component, checks, contract, sample_group
+from agentfw.testing.checks import run_check
+from agentfw.testing.memories import others_go_on_while_it_works
 from agentfw.tool import Tool, tool
 from agentfw.tracker import Tracker
 
@@ -117,6 +120,45 @@ class Locking(Notebook):
 class LastTurnOnly(Notebook):
     async def learn(self, episode: Episode, reward: float) -> None:
         self.notes[episode.task.user, episode.id] = episode.turns[-1].text
+
+
+class OneForAll(Notebook):
+    """Forgets whose notes they are."""
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        self.asked[query.task.id] = self.asked.get(query.task.id, 0) + 1
+        return [Recollection(note) for note in self.notes.values()][: query.limit]
+
+
+class OneFileForTwo(Notebook):
+    """Keeps each user's notes under a name that another user may have, too; only the last writer is found there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writer: dict[str, str] = {}
+
+    async def learn(self, episode: Episode, reward: float) -> None:
+        user = episode.task.user
+        file = "".join(letter if letter.isalnum() else "-" for letter in user.lower())
+        if self.writer.setdefault(file, user) != user:
+            self.notes = {key: note for key, note in self.notes.items() if key[0] != self.writer[file]}
+            self.writer[file] = user
+        await super().learn(episode, reward)
+
+
+class Blocking(Notebook):
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        time.sleep(0.5)
+        return await super().recall(query)
+
+
+class BrokenTool(Notebook):
+    def tools(self, task: Task) -> Sequence[Tool]:
+        def stamp(day: int) -> str:
+            """Stamp a day."""
+            raise KeyError(day)
+
+        return [tool(stamp)]
 
 
 class BadTools(Notebook):
@@ -436,6 +478,9 @@ BROKEN: list[tuple[str, type, str]] = [
     ("memory", CStrings, "any_text_will_do"),
     ("memory", LastTurnOnly, "odd_episodes_will_do"),
     ("memory", Locking, "two_at_once_will_do"),
+    ("memory", OneForAll, "users_do_not_see_each_other"),
+    ("memory", OneFileForTwo, "users_do_not_overwrite_each_other"),
+    ("memory", BrokenTool, "its_tools_work"),
     ("memory", BadTools, "its_tools_can_be_offered"),
     ("reward", NoNumber, "scores_can_be_used"),
     ("reward", Elsewhere, "scores_can_be_used"),
@@ -487,6 +532,7 @@ def test_a_good_component_keeps_every_promise(kind: str) -> None:
     assert failures(kind, GOOD[kind]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "broken", "check"), BROKEN, ids=[f"{b.__name__}-{c}" for _, b, c in BROKEN])
 def test_a_broken_promise_is_named(kind: str, broken: type, check: str) -> None:
     found = failures(kind, broken)
@@ -495,8 +541,18 @@ def test_a_broken_promise_is_named(kind: str, broken: type, check: str) -> None:
     assert found[check], "it must say how"
 
 
+def test_a_memory_that_keeps_others_waiting_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "BLOCKED_SECONDS", 0.1)
+
+    result = run_check(others_go_on_while_it_works, Blocking, episodes=sample_group(0, 2), time_limit=60)
+
+    assert not result.passed
+    assert "recalling, it kept everything else waiting" in result.detail
+    assert "(test_testing_learning.py, line " in result.detail
+
+
 def test_every_promise_is_broken_by_one_of_these() -> None:
-    caught = {(kind, check) for kind, _, check in BROKEN}
+    caught = {(kind, check) for kind, _, check in BROKEN} | {("memory", others_go_on_while_it_works.__name__)}
 
     promised = {(kind, check.__name__) for kind in GOOD for check in contract(kind)[1:]}
 

@@ -309,6 +309,7 @@ def test_a_good_component_keeps_every_promise(kind: str) -> None:
     assert failures(kind, GOOD[kind]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "broken", "check"), BROKEN, ids=[f"{b.__name__}-{c}" for _, b, c in BROKEN])
 def test_a_broken_promise_is_named(kind: str, broken: type, check: str) -> None:
     found = failures(kind, broken)

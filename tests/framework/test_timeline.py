@@ -16,6 +16,7 @@ TICKS = st.integers(0, 50)
 SECONDS = st.floats(0, 50, allow_nan=False)
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(TICKS, SECONDS), max_size=40), st.data())
 def test_time_never_runs_back_and_calls_at_one_time_keep_their_order(times: list[float], data: st.DataObject) -> None:
     line = Timeline()

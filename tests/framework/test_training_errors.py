@@ -79,8 +79,16 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
     [
         ({"policy": fault("biased", "tokenless")}, UsageError, 'the policy "biased" returns no token ids'),
         ({"policy": fault("biased", "stale")}, PluginError, "with base after bias@1 was published"),
-        ({"policy": fault("biased", "context")}, PluginError, "of bandit + biased failed: ValueError: the prompt has"),
-        ({"learner": fault("bias", "memory")}, AgentfwError, 'the learner "bias", making update 1, ran out of memory'),
+        (
+            {"policy": fault("biased", "context")},
+            PluginError,
+            "failed in generate(), episode 00000-0: ValueError: the prompt has",
+        ),
+        (
+            {"learner": fault("bias", "memory")},
+            AgentfwError,
+            'learner "bias" of agentfw-laboratory 1.0.0 ran out of memory in update() number 1',
+        ),
         ({"learner": fault("bias", "version")}, PluginError, "returned no new version: bias at"),
         ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
         ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
@@ -102,7 +110,7 @@ def test_what_fails_on_the_way_names_its_culprit(
 def test_a_nan_reward_names_its_component_and_nothing_is_learned(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(tmp_path, rewards=["utility", fault("faulty", "nan")])
 
-    with pytest.raises(PluginError, match=r'"faulty" gave nan for episode .* as "faulty"'):
+    with pytest.raises(PluginError, match=r'"faulty" of agentfw-laboratory 1.0.0 gave nan for episode .* as "faulty"'):
         asyncio.run(training.execute())
 
     assert list((training.folder.path / "learner").iterdir()) == []
@@ -119,7 +127,7 @@ def test_a_group_of_one_is_an_error_before_the_step(laboratory: Any, tmp_path: P
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("stuck", "has not answered a request within 0.3 s"), ("publish", "has not taken up bias@1 within 0.3 s")],
+    [("stuck", "has not answered generate() within 0.3 s"), ("publish", "has not answered publish() within 0.3 s")],
 )
 def test_a_policy_that_hangs_is_an_error_in_time(kind: str, words: str, laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(tmp_path, policy=fault("biased", kind), deadline=0.3)
@@ -128,7 +136,7 @@ def test_a_policy_that_hangs_is_an_error_in_time(kind: str, words: str, laborato
     with pytest.raises(EndpointError) as caught:
         asyncio.run(training.execute())
 
-    assert f'the policy "biased" {words}' in str(caught.value)
+    assert f'policy "biased" of agentfw-laboratory 1.0.0 {words}' in str(caught.value)
     assert "deadline" in caught.value.fix
     assert time.monotonic() - began < 120
 
@@ -143,6 +151,7 @@ def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any,
     assert State.read(training.folder.path).update == 0, "an update that isn't served doesn't count"
 
 
+@pytest.mark.slow
 def test_after_an_error_the_training_goes_on_where_it_was(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,3 +218,42 @@ def test_a_kill_between_state_and_figures_loses_no_line(laboratory: Any, tmp_pat
 
     assert folder.updates() == expected
     assert json.loads((folder.path / "state.json").read_text())["line"] == expected[-1]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "words"), [({"temperature": 0.0}, "at temperature 0"), ({"top_p": 0.9}, "with top_p 0.9")]
+)
+def test_samples_whose_probabilities_are_unknown_are_refused_before_there_is_a_folder(
+    sampling: dict[str, float], words: str, laboratory: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        laboratory.create(tmp_path / "runs", sampling=sampling)
+
+    assert caught.value.fix == f"--set sampling.{next(iter(sampling))}=1"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    answer = bandit.Biased.generate
+
+    async def greedy(self: Any, request: Any) -> Any:
+        generation = await answer(self, request)
+        generation.temperature = 0.0
+        return generation
+
+    monkeypatch.setattr(bandit.Biased, "generate", greedy)
+    training = laboratory.create(tmp_path, updates=1)
+
+    with pytest.raises(UsageError, match=r'turn 0 of episode .* by "biased" is sampled at temperature 0'):
+        asyncio.run(training.execute())
+
+    assert list(training.folder.rollouts(1).episodes()) == []
+
+
+def test_evaluations_may_be_greedy(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, updates=1, evaluation={"tasks": 2, "sampling": {"temperature": 0}})
+
+    assert training.folder.state == "done"

@@ -82,6 +82,7 @@ def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(lab
     assert laboratory.left(folder) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2])
 def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     laboratory: Any, tmp_path: Path, steps: int

@@ -27,6 +27,7 @@ def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("agentfw_laboratory.training")
 
 
+@pytest.mark.slow
 def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.train(tmp_path, updates=12, tasks=4, evaluation={"every": 6, "tasks": 20})
 
@@ -38,6 +39,7 @@ def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
     assert change(training.folder).difference.high < 0
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_policy_whatever_plays_at_once(laboratory: Any, tmp_path: Path) -> None:
     one = laboratory.train(tmp_path / "a")
     other = laboratory.train(tmp_path / "b", concurrency=3)
@@ -45,6 +47,7 @@ def test_one_seed_gives_one_policy_whatever_plays_at_once(laboratory: Any, tmp_p
     assert laboratory.left(one.folder) == laboratory.left(other.folder)
 
 
+@pytest.mark.slow
 def test_another_seed_plays_other_episodes(laboratory: Any, tmp_path: Path) -> None:
     one, other = (laboratory.train(tmp_path / str(seed), seed=seed) for seed in (7, 8))
 
@@ -270,6 +273,7 @@ def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluatio
     assert middle <= learned[2], "the third update begins with what the evaluation saw"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [("play", 3), ("learn", 3), ("evaluate", 2)])
 def test_a_memory_in_the_process_gets_everything_back_after_an_interruption(
     stop: tuple[str, int], laboratory: Any, tmp_path: Path
@@ -366,6 +370,7 @@ def test_trackers_get_the_figures_of_each_update(laboratory: Any, tmp_path: Path
     assert [event.step for event in events.Scalars("evaluation/missed")] == [0, 2, 4]
 
 
+@pytest.mark.slow
 def test_a_training_is_listed_and_compared_like_a_run(laboratory: Any, tmp_path: Path) -> None:
     one = laboratory.train(tmp_path).folder
     other = laboratory.train(tmp_path, learner={"name": "bias", "settings": {"rate": 8.0}}).folder

@@ -1,10 +1,8 @@
-"""The small parts of a training: which tasks an update learns from, what is on disk of it, and how long is waited."""
+"""The small parts of a training: which tasks an update learns from, and what is on disk of it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.episode import Task
-from agentfw.errors import EndpointError, PluginError, UsageError
-from agentfw.policy import Generation, Policy, Request
+from agentfw.errors import PluginError, UsageError
 from agentfw.runs.curriculum import Curriculum
-from agentfw.runs.deadline import DeadlinePolicy
 from agentfw.runs.figures import finite, size_of
+from agentfw.runs.query_groups import QueryCurriculum
 from agentfw.runs.state import State
 from agentfw.seeds import Seeds
 
@@ -59,34 +56,6 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
-class Slow(Policy):
-    async def generate(self, request: Request) -> Generation:
-        await asyncio.sleep(0.2)
-        return Generation("late")
-
-    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        raise TimeoutError("a timeout of its own")
-
-
-def test_who_answers_in_time_is_heard_and_who_does_not_is_named() -> None:
-    assert asyncio.run(DeadlinePolicy(Slow(), "slow", 5).generate(Request(()))).text == "late"
-    with pytest.raises(EndpointError, match=r'"slow" has not answered a request within 0\.05 s'):
-        asyncio.run(DeadlinePolicy(Slow(), "slow", 0.05).generate(Request(())))
-
-
-def test_a_timeout_of_the_policys_own_is_not_taken_for_ours() -> None:
-    with pytest.raises(TimeoutError, match="a timeout of its own"):
-        asyncio.run(DeadlinePolicy(Slow(), "slow", 5).logprobs((), ()))
-
-
-def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
-    class Instant(Policy):
-        def generation_time(self, generation: Generation, time_per_token: float) -> float:
-            return 42.0
-
-    assert DeadlinePolicy(Instant(), "instant", 5).generation_time(Generation("x", count=3), 1.0) == 42.0
-
-
 def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:
     assert finite({"loss": 1.0}, "the learner") == {"loss": 1.0}
     for value in (float("nan"), float("-inf")):
@@ -102,3 +71,30 @@ def test_a_version_is_a_file_or_a_folder(tmp_path: Path) -> None:
 
     assert size_of(tmp_path / "adapter") == 7
     assert size_of(tmp_path / "adapter" / "config.json") == 2
+
+
+def of_queries(updates: int = 20, samples: int = 3) -> QueryCurriculum:
+    """Four queries, each of which ten users have, and one that only two have."""
+    users = [(f"query {query}", f"user {user}") for query in range(4) for user in range(10)]
+    users += [("rare", "user 1"), ("rare", "user 2")]
+    tasks = [Task(index, 7, user, query=query) for index, (query, user) in enumerate(users)]
+    return QueryCurriculum(tasks, 6, Seeds(7), samples=samples, updates=updates)
+
+
+def test_a_group_of_a_query_has_different_users_and_no_episode_comes_twice() -> None:
+    plan = of_queries()
+
+    planned = [plan.planned(update, 3) for update in range(1, 21)]
+
+    for tasks in planned:
+        groups = [[task for task in tasks if task.group == number] for number in (0, 1)]
+        assert [len({task.user for task in group}) for group in groups] == [3, 3]
+        assert [len({task.query for task in group}) for group in groups] == [1, 1]
+    assert len({task.id for tasks in planned for task in tasks}) == 20 * 6
+    assert "rare" not in {task.query for tasks in planned for task in tasks}
+    assert planned == [of_queries().planned(update, 3) for update in range(1, 21)]
+
+
+def test_too_few_users_of_a_query_are_an_error_before_anything_is_played() -> None:
+    with pytest.raises(UsageError, match="2 queries that 3 users have, but the split has 0"):
+        QueryCurriculum([Task(index, 7, f"user {index}") for index in range(9)], 6, Seeds(7), samples=3, updates=2)

@@ -40,6 +40,7 @@ def test_no_job_needs_no_process(working: Any) -> None:
     assert usual_processes(0) == 1
 
 
+@pytest.mark.slow
 @posix
 def test_what_a_dead_worker_had_in_hand_is_done_again(working: Any, tmp_path: Path) -> None:
     jobs = [(str(tmp_path), number) for number in range(6)]
@@ -47,6 +48,7 @@ def test_what_a_dead_worker_had_in_hand_is_done_again(working: Any, tmp_path: Pa
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.slow
 @posix
 def test_workers_that_die_again_and_again_are_an_error_in_words(working: Any) -> None:
     with pytest.raises(AgentfwError, match="worker processes died") as caught:

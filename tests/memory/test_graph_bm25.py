@@ -20,6 +20,7 @@ def filled(texts: dict[int, str]) -> BM25Index[int]:
     return index
 
 
+@pytest.mark.slow
 @given(CHANGES, TEXTS)
 def test_after_any_changes_it_says_what_a_new_index_says(changes: list[tuple[int, str | None]], query: str) -> None:
     index: BM25Index[int] = BM25Index()

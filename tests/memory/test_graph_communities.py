@@ -102,6 +102,7 @@ def test_higher_resolutions_give_more_communities(method: Method) -> None:
     assert counts[0] < counts[1] < counts[2]
 
 
+@pytest.mark.slow
 def test_one_seed_one_result_whatever_was_drawn_before(method: Method) -> None:
     graph = planted(20, 10, seed=3, inside=3, between=1.0)
     first = partition(made(graph, method=method), graph[0])
@@ -188,6 +189,7 @@ def ring(method: Method = "leiden", tolerance: float = 0.1) -> Communities:
     return communities
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(STEPS)
 def test_after_any_steps_modularity_is_exact_and_the_state_is_whole(steps: list[Any]) -> None:
@@ -202,6 +204,7 @@ def test_after_any_steps_modularity_is_exact_and_the_state_is_whole(steps: list[
     assert again.add(5000, {}) == communities.add(5000, {})
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(STEPS)
 def test_the_same_steps_give_the_same_communities(steps: list[Any]) -> None:
@@ -210,6 +213,7 @@ def test_the_same_steps_give_the_same_communities(steps: list[Any]) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(one.to_state().values(), other.to_state().values(), strict=True))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(STEPS)
 def test_louvain_keeps_the_same_promises(steps: list[Any]) -> None:
@@ -218,6 +222,7 @@ def test_louvain_keeps_the_same_promises(steps: list[Any]) -> None:
     assert_exact(communities)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(STEPS, st.sets(st.integers(0, 30), min_size=1, max_size=5))
 def test_a_forgotten_node_leaves_no_trace(steps: list[Any], gone: set[int]) -> None:
@@ -236,6 +241,7 @@ def test_a_forgotten_node_leaves_no_trace(steps: list[Any], gone: set[int]) -> N
     assert communities.forget(gone) == 0
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(STEPS)
 def test_without_change_a_refresh_and_a_full_pass_keep_every_name(steps: list[Any]) -> None:
@@ -382,6 +388,7 @@ def test_a_damaged_state_is_refused(damage: str) -> None:
         Communities.from_state(state)
 
 
+@pytest.mark.slow
 def test_without_leiden_it_is_louvain_and_without_both_an_error_that_says_what_to_install() -> None:
     code = """
 import sys

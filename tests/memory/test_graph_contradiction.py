@@ -15,6 +15,9 @@ OPPOSITES = [
     ("For calls, prefer mornings", "For calls, prefer the evening"),
     ("Offer the earliest, not the latest slot", "Offer the latest, not the earliest slot"),
     ("Ask for the order number", "Don't ask for the order number"),
+    ("Prefer quiet tables near the window", "Prefer loud tables near the window"),
+    ("Take the first flight", "Take the last flight"),
+    ("Play jazz in the evening", "Play rock in the evening"),
     ("Write short answers", "Write detailed answers with examples"),
 ]
 AT_PEACE = [

@@ -27,6 +27,7 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
 TEXTS = ["Offer the earliest slot first", "Pay the bill", "", "!?", "ñandú 😀", "word " * 3000]
 
 
+@pytest.mark.slow
 def test_the_same_text_gives_the_same_row_alone_and_among_others(embedder: Embedder) -> None:
     together = embedder.embed(TEXTS)
     assert together.dtype == np.float32
@@ -66,6 +67,7 @@ def test_a_process_started_anew_gives_the_same_rows() -> None:
     assert done.stdout.strip() == str(open_embedder("hash:8").embed(["offer the earliest slot"]).tolist())
 
 
+@pytest.mark.slow
 def test_loading_a_model_leaves_the_process_as_it_was() -> None:
     pytest.importorskip("wordllama")
     code = (

@@ -67,6 +67,7 @@ def test_an_empty_graph_and_one_node_have_a_page() -> None:
     assert np.isfinite(data_of(graph_page(lonely, title="t"))["nodes"][0]["x"])
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_shown_in_part_and_says_so() -> None:
     graph = networkx.MultiDiGraph()
     graph.add_nodes_from((f"tool:{number}", {"kind": "tool"}) for number in range(MAXIMUM_NODES + 5))

@@ -63,6 +63,7 @@ async def exchange(client: Any) -> None:
     assert (await call("recall", query="which slot?", user="ana"))["result"] == []
 
 
+@pytest.mark.slow
 def test_over_pipes(tmp_path: Path) -> None:
     async def talk() -> None:
         parameters = mcp.StdioServerParameters(command=sys.executable, args=["-c", STDIO, str(tmp_path / "a.db")])
@@ -95,6 +96,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         process.wait()
 
 
+@pytest.mark.slow
 def test_over_http_with_the_token(address: str) -> None:
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -110,6 +112,7 @@ def test_over_http_with_the_token(address: str) -> None:
     asyncio.run(asyncio.wait_for(talk(), 120))
 
 
+@pytest.mark.slow
 def test_nobody_is_answered_without_the_token(address: str) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     headers = {"content-type": "application/json", "accept": "application/json"}
@@ -132,6 +135,7 @@ def test_a_port_that_is_taken_is_told() -> None:
             serve_http(graph, port=taken.getsockname()[1], token=TOKEN)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks into /proc for who listens where")
 def test_it_listens_on_this_machine_alone(address: str) -> None:
     port = f"{int(address.rsplit(':', 1)[1].removesuffix('/mcp')):04X}"

@@ -31,6 +31,7 @@ def open_graph(url: str, tenant: str = "team", embedder: str = "hash:64") -> Ski
     return SkillGraph.open(url, tenant=tenant, embedder=embedder)
 
 
+@pytest.mark.slow
 def test_a_graph_recalls_learns_and_forgets(postgres_database: Database) -> None:
     url = postgres_database()
     with open_graph(url) as graph, open_graph(url) as other, open_graph(url, tenant="strangers") as strangers:
@@ -55,6 +56,7 @@ def test_a_graph_recalls_learns_and_forgets(postgres_database: Database) -> None
         assert again.stats().nodes == {"skill": 2, "user": 1}
 
 
+@pytest.mark.slow
 def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database: Database) -> None:
     url = postgres_database()
     writers = [

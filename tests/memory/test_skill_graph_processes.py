@@ -72,6 +72,7 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path
         assert found == {f"s{record['number']}" for record in graph._store.dump() if record["row"] == "live"}
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_wait_for_each_other(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     writers = [start(path, name, 0, 12) for name in ("ana", "ben", "cleo", "dan")]

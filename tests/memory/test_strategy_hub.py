@@ -156,6 +156,7 @@ def test_an_update_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None
     assert rounds[: acknowledged + 1] == list(range(acknowledged + 1))
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "hubs.db"
     code = (

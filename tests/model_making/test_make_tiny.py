@@ -32,6 +32,7 @@ def test_a_command_makes_a_folder_that_the_policy_reads(tmp_path: Path) -> None:
     assert with_comma != without
 
 
+@pytest.mark.slow
 def test_in_some_years_the_hub_is_meddled_with() -> None:
     years = list(play("train", 4, processes=1))
 
@@ -47,6 +48,7 @@ def test_in_some_years_the_hub_is_meddled_with() -> None:
     assert jumps(years[0]) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", [0.0, 0.55, 1.0])
 def test_an_inattentive_teacher_learns_from_so_many_feedbacks(attention: float) -> None:
     """Of four years of 103 feedbacks each; at 0.55 three standard deviations are 0.07."""

@@ -15,6 +15,7 @@ from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.budget.environment import Budget
 
 
+@pytest.mark.slow
 def test_the_same_command_makes_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     for name in ("one", "two"):

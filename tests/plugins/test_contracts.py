@@ -69,6 +69,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(kind, name, check, marks=marks, id=f"{kind}-{name}-{check.__name__}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name", "check"), list(cases()))
 def test_a_builtin_keeps_its_promises(
     kind: str, name: str, check: CheckFunction, request: pytest.FixtureRequest

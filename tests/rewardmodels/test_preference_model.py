@@ -61,6 +61,7 @@ def same(one: PreferenceModel, other: PreferenceModel) -> bool:
     return all(one.score(user, JAZZ) == other.score(user, JAZZ) for user in one.users)
 
 
+@pytest.mark.slow
 def test_an_action_is_worth_more_to_whom_it_suits(model: PreferenceModel) -> None:
     rewards = {user: [model.score(user, text).reward for text in (MUSEUM, JAZZ)] for user in PROFILES}
 
@@ -76,6 +77,7 @@ def test_somebody_known_by_a_profile_alone_has_a_score_at_once(model: Preference
     assert model.score("x", MUSEUM, profile=stranger).reward > model.score("x", JAZZ, profile=stranger).reward
 
 
+@pytest.mark.slow
 def test_profiles_change_nothing_for_whom_likes_are_known() -> None:
     of_known = {user: views for user, views in PROFILES.items() if user != "newcomer"}
     without, given = (
@@ -212,6 +214,7 @@ def test_a_refit_that_starts_warm_is_better_at_once(model: PreferenceModel) -> N
     assert warm.history[0]["metric"] > cold.history[0]["metric"]
 
 
+@pytest.mark.slow
 def test_a_graph_too_big_to_pass_whole_is_learned_from_its_parts() -> None:
     whole, parts = (
         PreferenceModel.fit(likes(), items=ITEMS, settings=replace(SETTINGS, neighbours=n), encoder="hash")
@@ -260,6 +263,7 @@ def test_every_term_of_the_objective_can_be_switched_off_and_matters(term: str) 
     assert not same(whole, less)
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {"items": ITEMS, "settings": SETTINGS, "encoder": "hash", "checkpoints": tmp_path}
     whole = PreferenceModel.fit(likes(), **given)

@@ -62,6 +62,7 @@ def test_scores_are_standardised_over_what_the_same_user_thinks_of_all_items() -
         assert (np.argsort(one.reward) == np.argsort(0.7 * one.interest_z + 0.3 * one.conformity_z)).mean() > 0.98
 
 
+@pytest.mark.slow
 def test_memory_grows_with_users_plus_items() -> None:
     def peak(items: int) -> int:
         searched, _ = scorer(items)

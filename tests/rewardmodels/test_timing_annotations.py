@@ -34,7 +34,7 @@ from agentfw_rewardmodels.timing import (
     write_rows,
 )
 
-ABCD = Path(__file__).parents[1] / "data" / "abcd"
+ABCD = Path(__file__).parents[2] / "plugins" / "agentfw_plugins" / "worlds" / "proactive" / "domains" / "abcd"
 DOMAIN = load_domain(ABCD / "domain.yaml")
 
 
@@ -163,6 +163,7 @@ windows = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(1, 20), m
 triggers = st.lists(st.builds(Trigger, st.integers(1, 20), st.sampled_from("abc")), max_size=5)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(windows, triggers), min_size=1, max_size=6))
 def test_the_share_that_is_ready_early_never_rises_with_the_margin(data: list[tuple[Windows, list[Trigger]]]) -> None:
     ids = [str(number) for number in range(len(data))]
@@ -190,6 +191,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
     return Dialogue("d", tuple(turns), tuple(draw(unique)))
 
 
+@pytest.mark.slow
 @given(dialogues())
 def test_rule_annotations_pass_their_own_validation(dialogue: Dialogue) -> None:
     annotation = annotate(dialogue)
@@ -245,6 +247,7 @@ records = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)  # each writes to the disk
 @given(st.lists(records, max_size=4))
 def test_predictions_and_annotations_come_back_from_their_files(records: list[TurnOpportunities]) -> None:

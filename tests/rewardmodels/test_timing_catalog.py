@@ -15,7 +15,7 @@ import pytest
 from agentfw_rewardmodels.errors import BadInputError
 from agentfw_rewardmodels.timing import Action, Catalog, Domain, Trigger, Workflow, load_domain
 
-ABCD = Path(__file__).parents[1] / "data" / "abcd"
+ABCD = Path(__file__).parents[2] / "plugins" / "agentfw_plugins" / "worlds" / "proactive" / "domains" / "abcd"
 BAKERY = """
 name: bakery
 version: 1
@@ -75,6 +75,7 @@ def test_the_buttons_of_the_public_guidelines_find_their_actions() -> None:
     assert {button: action.name for button, action in found.items() if action} == buttons
 
 
+@pytest.mark.slow
 def test_the_same_files_give_the_same_bytes_and_a_change_gives_another_digest(tmp_path: Path) -> None:
     code = (
         "import sys; from agentfw_rewardmodels.timing import load_domain; c = load_domain(sys.argv[1]).catalog;"

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "proactive-metrics.md").read_text("utf-8")
 FILE = re.compile(r'^```\w+ title="(\S+)"\n(.*?)^```\n', re.S | re.M)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```\n", re.S | re.M)
@@ -17,6 +19,7 @@ for name in ("agentfw", "agentfw_memory", "agentfw_plugins", "agentfw_cli", "tor
 """
 
 
+@pytest.mark.slow
 def test_the_examples_run_without_agentfw_and_print_what_the_page_says(tmp_path: Path) -> None:
     files, examples = FILE.findall(PAGE), EXAMPLE.findall(PAGE)
     for name, content in files:

@@ -192,6 +192,7 @@ def test_the_reward_of_silence_can_be_set() -> None:
         rewards(silent, silence=-1)
 
 
+@pytest.mark.slow
 @given(predictions, st.lists(opportunities, max_size=6), turns, windows)
 def test_the_parts_of_the_ready_rate_add_up_and_all_rates_are_shares(
     predicted: list[Opportunity], reference: list[Opportunity], turn: int, known: Windows
@@ -211,6 +212,7 @@ def test_the_parts_of_the_ready_rate_add_up_and_all_rates_are_shares(
     assert (scores.ftr is None) == (scores.rar == 0)
 
 
+@pytest.mark.slow
 @given(st.data(), predictions, st.lists(opportunities, max_size=6), turns, windows)
 def test_order_and_names_make_no_difference(
     data: st.DataObject, predicted: list[Opportunity], reference: list[Opportunity], turn: int, known: Windows
@@ -230,6 +232,7 @@ def test_order_and_names_make_no_difference(
     assert replace(after, ac=None) == replace(before, ac=None)
 
 
+@pytest.mark.slow
 @given(predictions, turns, windows, st.sampled_from(["ready_to_trigger", "triggered"]))
 def test_an_action_that_is_never_needed_does_not_pay(
     predicted: list[Opportunity], turn: int, known: Windows, status: Status

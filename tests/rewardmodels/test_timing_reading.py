@@ -212,6 +212,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_no_json_value_raises_anything(value: object) -> None:
     answer = read_value(value, CATALOG)

@@ -96,6 +96,7 @@ def test_ready_actions_are_counted_a_turn() -> None:
     assert report.ready.maximum == 2
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     chance, holds = random.Random(3), 0
 

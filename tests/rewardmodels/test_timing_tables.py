@@ -15,6 +15,7 @@ from agentfw_rewardmodels.timing.ranking import harmonic_mean
 from agentfw_rewardmodels.timing.run_agreement import MetricAgreement, RunAgreement
 
 DATA = Path(__file__).parents[1] / "data"
+ABCD = Path(__file__).parents[2] / "plugins" / "agentfw_plugins" / "worlds" / "proactive" / "domains" / "abcd"
 TABLES: dict[str, Any] = json.loads((DATA / "proactor_tables.json").read_text("utf-8"))
 GROUPS: dict[str, list[dict[str, Any]]] = TABLES["table_5"]
 METRICS = ("ac", "max_ac", "difference", "pt", "ftr", "rar")
@@ -152,7 +153,7 @@ def test_the_examples_of_the_harmonic_mean() -> None:
 
 
 def test_transitions_of_the_public_workflows() -> None:
-    dependencies = Dependencies.of(load_domain(DATA / "abcd" / "domain.yaml").catalog)
+    dependencies = Dependencies.of(load_domain(ABCD / "domain.yaml").catalog)
     after = {name: dependencies.probability("pull-up-account", name) for name in dependencies.actions}
 
     assert sum(dependencies.transitions.values()) == 176

@@ -13,9 +13,9 @@ import inspect
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..errors import AgentfwError, MissingExtraError, PluginError
+from ..errors import AgentfwError, MissingExtraError, PluginError, in_words
 from .plugin_guard import stdout_to_stderr
-from .plugin_record import Registered, describe
+from .plugin_record import Registered
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -117,9 +117,9 @@ def _guarded(registered: Registered, failing: str, work: Callable[[], Result]) -
     except ImportError as error:
         if registered.component.extra and not _own_module(registered, error):
             raise _missing_extra(registered, error.name or str(error)) from error
-        raise _broken(registered, f"{failing}: {describe(error)}") from error
+        raise _broken(registered, f"{failing}: {in_words(error)}") from error
     except (Exception, SystemExit) as error:
-        raise _broken(registered, f"{failing}: {describe(error)}") from error
+        raise _broken(registered, f"{failing}: {in_words(error)}") from error
 
 
 def _own_module(registered: Registered, error: ImportError) -> bool:

@@ -13,6 +13,7 @@ Each host has its own pluggy manager, so two hosts in one process are independen
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +23,14 @@ from pluggy import PluginManager
 
 from .. import metadata
 from ..component import KINDS
-from ..errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
+from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, nearest, one_line
 from ..hookspecs import LIFECYCLE_HOOKS, NamedSpec
 from ..metadata import EntryPoint, normalise
 from . import component_loading
 from .plugin_answers import Answers, OfferedSpec, Trace, ask, implementations
 from .plugin_guard import stdout_to_stderr
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
-from .plugin_record import PluginRecord, Problem, Registered, describe, one_line
+from .plugin_record import PluginRecord, Problem, Registered
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -221,10 +222,10 @@ class Host:
                 continue
             try:
                 with stdout_to_stderr():
-                    answer = implementation.function(*[arguments[name] for name in implementation.argnames])
+                    answer = implementation.function(*[_own(name, arguments[name]) for name in implementation.argnames])
             except (Exception, SystemExit) as error:
                 self._trace(record, hook_name, arguments, error)
-                text = f"raised {describe(error)} in {hook_name}"
+                text = f"raised {in_words(error)} in {hook_name}"
                 fix = f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
                 if self.options.strict:
                     raise PluginError(f"{record.title} {text}", fix=fix) from error
@@ -293,13 +294,18 @@ def _duplicate(what: str, records: Sequence[PluginRecord]) -> DuplicateComponent
     return DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=f"disable one of them with {flags}")
 
 
+def _own(name: str, value: object) -> object:
+    """A copy for one observer, which may change it. The run itself isn't copied."""
+    return value if name == "run" else copy.deepcopy(value)
+
+
 def _no_trace(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
     pass
 
 
 def _print_call(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
     passed = ", ".join(f"{name}={_shortened(value)}" for name, value in arguments.items())
-    outcome = f"raised {describe(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
+    outcome = f"raised {in_words(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
     sys.stderr.write(f"hook {record.distribution}:{record.name} {hook}({passed}) -> {outcome}\n")
 
 
@@ -307,4 +313,4 @@ def _shortened(value: object) -> str:
     try:
         return one_line(repr(value), 120)
     except Exception as error:  # a plugin's object: tracing must not break what it observes
-        return f"<{type(value).__name__} whose repr raised {describe(error)}>"
+        return f"<{type(value).__name__} whose repr raised {in_words(error)}>"

@@ -12,18 +12,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pluggy import HookImpl, PluginManager
 
 from ..component import Component
+from ..errors import in_words, one_line
 from ..hookspecs import REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
 from .plugin_guard import stdout_to_stderr
 from .plugin_loading import manager_name, tell_authors
-from .plugin_record import PluginRecord, Registered, describe, one_line
+from .plugin_record import PluginRecord, Registered
 
 __all__ = ["Answers", "OfferedSpec", "Trace", "ask", "implementations"]
 
+Item = TypeVar("Item")
 Trace = Callable[[PluginRecord, str, dict[str, object], object], None]
 """Told of each hook call: the plugin, the hook, the arguments, the answer (an exception where it raised)."""
 
@@ -65,9 +67,9 @@ def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> An
             try:
                 items = _call(record, implementation, hook, trace)
                 if hook == SPECS_HOOK:
-                    answers.specs.extend(OfferedSpec(_check_spec(item), record) for item in items)
+                    answers.specs.extend(OfferedSpec(_read(_check_spec, item), record) for item in items)
                 else:
-                    components = [_check_component(item) for item in items]
+                    components = [_read(_check_component, item) for item in items]
                     _check_names(components)
                     kind = REGISTRATION_HOOKS[hook]
                     answers.components.extend(Registered(component, kind, record) for component in components)
@@ -88,19 +90,32 @@ def _call(record: PluginRecord, implementation: HookImpl, hook: str, trace: Trac
         raise
     except BaseException as error:
         trace(record, hook, {}, error)
-        raise BadAnswer(f"raised {describe(error)}") from error
+        raise BadAnswer(f"raised {in_words(error)}") from error
     trace(record, hook, {}, answer)
     if isinstance(answer, (Component, NamedSpec)):
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):
         raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
-    return answer
+    return list(list.__iter__(answer))
+
+
+def _read(check: Callable[[object], Item], item: object) -> Item:
+    """One item of an answer, checked. It may be anything, and may raise when it is looked at."""
+    try:
+        return check(item)
+    except BadAnswer:
+        raise
+    except Exception as error:
+        raise BadAnswer(f"returned a list with something in it that can't be read: {in_words(error)}") from error
 
 
 def _check_component(item: object) -> Component:
     if not isinstance(item, Component):
         hint = 'describe it with Component(name, "package.module:Name", summary)'
         raise BadAnswer(f"returned a list with {_kind_of(item)} in it; {hint}")
+    # A subclass may have properties in the place of the fields: what is read here is what is kept.
+    fields: tuple[Any, ...] = tuple(tuple.__iter__(item))
+    item = Component(*fields)
     if not isinstance(item.name, str) or not NAME.fullmatch(item.name):
         allowed = "small letters, digits, '-', '_' and '.'"
         raise BadAnswer(
@@ -121,12 +136,14 @@ def _check_component(item: object) -> Component:
         raise BadAnswer(f'gives "{item.name}" needs={_quote(item.needs)}, which isn\'t a tuple of module names')
     if item.needs and not item.extra:
         raise BadAnswer(f'gives "{item.name}" needs but no extra that would bring them')
-    return item
+    name, factory, summary, settings, extra = map(_plain, item[:-1])
+    return Component(name, factory, one_line(summary), settings, extra, tuple(map(_plain, item.needs)))
 
 
 def _check_spec(item: object) -> NamedSpec:
     if not isinstance(item, NamedSpec):
         raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not NamedSpec(name, path, summary)")
+    item = NamedSpec(*map(_plain, tuple.__iter__(item)))
     if not isinstance(item.name, str) or not NAME.fullmatch(item.name):
         raise BadAnswer(
             f"offers the spec name {_quote(item.name)}; a name is made of small letters, digits, '-', '_' and '.'"
@@ -139,10 +156,11 @@ def _check_spec(item: object) -> NamedSpec:
 
 
 def _check_names(components: list[Component]) -> None:
-    names = [component.name for component in components]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadAnswer(f'offers the name "{name}" twice')
+    names = set[str]()
+    for component in components:
+        if component.name in names:
+            raise BadAnswer(f'offers the name "{component.name}" twice')
+        names.add(component.name)
 
 
 def _kind_of(item: object) -> str:
@@ -153,3 +171,8 @@ def _kind_of(item: object) -> str:
 
 def _quote(value: object) -> str:
     return one_line(repr(value), 60)
+
+
+def _plain(text: Item) -> Item:
+    """Text itself, without what a subclass of str makes of it."""
+    return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from pluggy import PluginManager, PluginValidationError
 
 from .. import hookspecs
-from ..errors import nearest
+from ..errors import in_words, nearest, one_line
 from ..metadata import EntryPoint, MetadataProblem, normalise
 from .plugin_guard import SlowImportWatch, stdout_to_stderr
-from .plugin_record import PluginRecord, Problem, describe, one_line
+from .plugin_record import PluginRecord, Problem
 
 __all__ = ["ALL", "OWN_DISTRIBUTION", "Selection", "load_plugins", "manager_name", "new_manager", "unreadable"]
 
@@ -127,14 +127,14 @@ def _import(entry_point: EntryPoint, record: PluginRecord) -> object:
             if entry_point.module == error.name or entry_point.module.startswith(f"{error.name}."):
                 error_text = f"names the module {entry_point.module}, which isn't there"
             else:
-                error_text = f"can't be imported: {describe(error)}"
+                error_text = f"can't be imported: {in_words(error)}"
             record.stop("failed", error_text, reinstall(record), error)
         except SystemExit as error:
             record.stop(
-                "failed", f"tried to end Python when it was imported ({describe(error)})", tell_authors(record), error
+                "failed", f"tried to end Python when it was imported ({in_words(error)})", tell_authors(record), error
             )
         except BaseException as error:
-            record.stop("failed", f"can't be imported: {describe(error)}", reinstall(record), error)
+            record.stop("failed", f"can't be imported: {in_words(error)}", reinstall(record), error)
     record.seconds = time.perf_counter() - started
     if record.seconds > NOTED_SECONDS:
         record.hints.append(f"took {record.seconds:.1f} s to import; disable it with --no-plugin {record.name}")
@@ -158,7 +158,7 @@ def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, man
     except PluginValidationError as error:
         record.stop("failed", f"has a hook with wrong arguments: {one_line(str(error))}", tell_authors(record), error)
     except BaseException as error:  # a plugin can be any object, with properties that raise
-        record.stop("failed", f"can't be registered: {describe(error)}", tell_authors(record), error)
+        record.stop("failed", f"can't be registered: {in_words(error)}", tell_authors(record), error)
     if record.state != "active" and manager.has_plugin(manager_name(record)):
         manager.unregister(name=manager_name(record))
 

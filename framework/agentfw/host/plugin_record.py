@@ -15,7 +15,7 @@ from ..component import KINDS, Component
 from ..errors import PluginError
 from ..metadata import EntryPoint
 
-__all__ = ["PluginRecord", "PluginState", "Problem", "Registered", "describe", "one_line"]
+__all__ = ["PluginRecord", "PluginState", "Problem", "Registered"]
 
 PluginState = Literal["active", "blocked", "failed", "refused", "incompatible"]
 
@@ -89,20 +89,3 @@ class Registered(NamedTuple):
     @property
     def title(self) -> str:
         return f'{KINDS[self.kind].title} "{self.component.name}" of {self.record.distribution} {self.record.version}'
-
-
-def one_line(text: str, limit: int = 300) -> str:
-    """Foreign text on one line, at most `limit` long, without control characters, which a terminal would interpret."""
-    flat = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
-    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
-
-
-def describe(error: BaseException) -> str:
-    """An exception on one line. For a syntax error, with its location."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return one_line(f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})")
-    try:
-        text = str(error)
-    except Exception as another:  # what is wrong with a plugin may be its exceptions
-        text = f"its text can't be shown, {type(another).__name__}"
-    return one_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .folder import RunFolder, find_run
     from .journal import Journal, read_journal, write_whole
+    from .records import Records
     from .report import write_report
     from .resolution import resolve
     from .spec import SamplingSettings, apply_assignments, parse_spec, read_spec
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assembly",
     "Journal",
+    "Records",
     "RunFolder",
     "SamplingSettings",
     "apply_assignments",
@@ -43,6 +45,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
     "folder": ("RunFolder", "find_run"),
     "journal": ("Journal", "read_journal", "write_whole"),
+    "records": ("Records",),
     "report": ("write_report",),
     "resolution": ("resolve",),
     "spec": ("SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),

@@ -9,19 +9,16 @@ They are created together, and opened and closed together.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..engagement import Engagement
 from ..engine import Engine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
-from ..errors import PluginError, UsageError
+from ..errors import AgentfwError, PluginError
 from ..host import Host
-from ..host.plugin_record import describe
 from ..interfaces import parse_interface
 from ..memory import Memory
 from ..policy import Policy
@@ -30,10 +27,11 @@ from ..request import Sampling
 from ..scores import RewardModel, Schedule, parse_schedule
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
-from .components import blamed, make
-from .deadline import with_deadline
+from .components import Guard, make
+from .guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
 from .learning import Learning, check_trainable, make_learning
-from .spec import RunSpec
+from .run_environment import RunEnvironment
+from .spec import Choice, RunSpec
 
 __all__ = ["Assembly", "assemble"]
 
@@ -45,28 +43,26 @@ class Assembly:
     spec: RunSpec
     host: Host
     engine: Engine
-    environment: Environment
-    """The environment that provides tasks, measures and references. Episodes are played in fresh ones."""
-    policy: Policy
-    memories: list[Memory]
-    toolboxes: list[Toolbox]
+    environment: RunEnvironment
+    policy: GuardedPolicy
+    memories: list[GuardedMemory]
+    toolboxes: list[GuardedToolbox]
     tools: list[Tool]
-    rewards: dict[str, RewardModel]
+    rewards: dict[str, GuardedReward]
     weights: dict[str, Schedule]
-    trackers: list[Tracker]
+    trackers: list[tuple[Guard, Tracker]]
     learning: Learning | None
     """None without an optimizer."""
-    _tasks: dict[tuple[int, str], list[Task]] = field(default_factory=dict)
 
-    def engagement(
-        self, policy: Policy, sampling: Sampling, watch: Callable[[Episode, Turn], object] | None
-    ) -> Engagement:
-        """Create an agent in a fresh world."""
+    async def play(
+        self, task: Task, policy: Policy, sampling: Sampling, watch: Callable[[Episode, Turn], object] | None
+    ) -> Episode:
+        """Play one episode with an agent of its own in a fresh world, and check its figures."""
         spec = self.spec
         agent = PolicyAgent(
             policy, self.tools, self.memories, sampling=sampling, window=spec.window, recall=spec.recall
         )
-        return Engagement(
+        engagement = Engagement(
             make(self.host, "environment", spec.environment, Environment, "environment"),
             agent,
             parse_interface(spec.interface),
@@ -77,61 +73,39 @@ class Assembly:
             max_events_per_instant=spec.max_events_per_instant,
             watch=watch,
         )
-
-    def tasks(self, count: int, split: str) -> list[Task]:
-        """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
-        if (count, split) not in self._tasks:
-            name = self.spec.environment.name
-            with blamed(f'environment "{name}"'):
-                found = list(self.environment.tasks(count, self.spec.seed, split))
-            if not found:
-                raise UsageError(
-                    f'environment "{name}" has no task in the split "{split}"',
-                    fix="choose another split, or add tasks to it",
-                )
-            if len({task.index for task in found}) < len(found):
-                raise PluginError(f'environment "{name}" gave two tasks the same index', fix="number its tasks from 0")
-            self._tasks[count, split] = found
-        return self._tasks[count, split]
+        # Everybody else who takes part has a guard of their own.
+        with self.environment.guard.calling("", task.id):
+            episode = await engagement.run(task)
+        self.environment.check(episode)
+        return episode
 
     def measured_tasks(self) -> list[Task]:
         """The tasks that the run's results come from."""
         count, _, split = self.spec.measured
-        return self.tasks(count, split)
+        return self.environment.tasks(count, split)
 
-    def scene(self) -> str:
-        """A short description of these tasks, from the environment."""
-        with blamed(f'environment "{self.spec.environment.name}"'):
-            return self.environment.scene(self.measured_tasks())
-
-    def references(self) -> dict[str, list[dict[str, float]]]:
-        """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
-        found: dict[str, list[dict[str, float]]] = {}
-        environment, name = self.environment, self.spec.environment.name
-        for task in self.measured_tasks():
-            with blamed(f'environment "{name}", giving references for episode {task.id},'):
-                for player, figures in environment.references(task).items():
-                    row = {figure: float(value) for figure, value in figures.items()}
-                    if environment.headline not in row or not all(map(math.isfinite, row.values())):
-                        raise ValueError(f'"{player}" has {row}: not finite, or without "{environment.headline}"')
-                    found.setdefault(player, []).append(row)
-        return found
+    def owners(self) -> dict[str, Guard]:
+        """The modules of the components that share the event loop. A learner may take as long as it needs."""
+        guarded: list[tuple[object, Guard]] = [(self.environment.environment, self.environment.guard)]
+        guarded += [(self.policy.policy, self.policy.guard)]
+        guarded += [(memory.memory, memory.guard) for memory in self.memories]
+        guarded += [(toolbox.toolbox, toolbox.guard) for toolbox in self.toolboxes]
+        guarded += [(reward.model, reward.guard) for reward in self.rewards.values()]
+        guarded += [(tracker, guard) for guard, tracker in self.trackers]
+        return {type(component).__module__: guard for component, guard in guarded}
 
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
-        with blamed("a memory"):
-            for memory in self.memories:
-                memory.open(folder)
-        for name, model in self.rewards.items():
-            with blamed(f'reward model "{name}"'):
-                model.open(folder)
-        with blamed("a tool"):
-            # Wait for all of them even if one fails: a toolbox that is still opening can't be closed.
-            answers = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes), return_exceptions=True)
-            for answer in answers:
-                if isinstance(answer, BaseException):
-                    raise answer
-                self.tools += answer
+        for memory in self.memories:
+            memory.open(folder)
+        for model in self.rewards.values():
+            model.open(folder)
+        # Wait for all of them even if one fails: a toolbox that is still opening can't be closed.
+        answers = await asyncio.gather(*(toolbox.open() for toolbox in self.toolboxes), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            self.tools += answer
         names = [tool.action.name for tool in self.tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -139,17 +113,18 @@ class Assembly:
 
     async def close(self) -> None:
         """Close every component, even if closing one of them fails."""
-        components: list[Any] = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
 
-        async def close(component: Any) -> None:
+        async def close(component: Policy | Memory | Toolbox | RewardModel | Learning) -> None:
             try:
                 await component.close()
-            except Exception as error:
-                self.host.notes.append(f"{type(component).__name__} could not be closed: {describe(error)}")
+            except AgentfwError as error:
+                self.host.notes.append(error.message)
 
         if self.learning is not None:
             await close(self.learning)
-        await asyncio.gather(*map(close, components))
+        components: list[Policy | Memory | Toolbox | RewardModel]
+        components = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
+        await asyncio.gather(*(close(component) for component in components))
         await asyncio.to_thread(self.engine.close)
 
 
@@ -157,21 +132,30 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
     engine = make_engine(spec.engine)
     host.provide(engine=engine)
-    policy = make(host, "policy", spec.policy, Policy, "policy")
+
+    def guard(kind: str, choice: Choice) -> Guard:
+        return Guard(host, kind, choice.name, spec.deadline)
+
+    made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
-        check_trainable(policy, spec.policy.name)
-    policy = with_deadline(policy, spec.policy.name, spec.deadline)
+        check_trainable(made, spec.policy.name)
+    policy = GuardedPolicy(made, guard("policy", spec.policy))
     return Assembly(
         spec=spec,
         host=host,
         engine=engine,
-        environment=make(host, "environment", spec.environment, Environment, "environment"),
+        environment=RunEnvironment(spec, host),
         policy=policy,
-        memories=[make(host, "memory", choice, Memory) for choice in spec.memories],
-        toolboxes=[make(host, "tool", choice, Toolbox) for choice in spec.tools],
+        memories=[
+            GuardedMemory(make(host, "memory", choice, Memory), guard("memory", choice)) for choice in spec.memories
+        ],
+        toolboxes=[GuardedToolbox(make(host, "tool", choice, Toolbox), guard("tool", choice)) for choice in spec.tools],
         tools=[],
-        rewards={choice.name: make(host, "reward", choice, RewardModel) for choice in spec.rewards},
+        rewards={
+            choice.name: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice))
+            for choice in spec.rewards
+        },
         weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
-        trackers=[make(host, "tracker", choice, Tracker) for choice in spec.trackers],
+        trackers=[(guard("tracker", choice), make(host, "tracker", choice, Tracker)) for choice in spec.trackers],
         learning=make_learning(spec, host, policy),
     )

@@ -42,6 +42,14 @@ class Curriculum:
         self.seeds.random("pass", self.pass_of(update)).shuffle(order)
         return sorted(order[place * self.size : (place + 1) * self.size], key=lambda task: task.index)
 
+    def planned(self, update: int, samples: int) -> list[Task]:
+        """The tasks of an update as they are played: each `samples` times.
+
+        Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can tell
+        the episodes apart.
+        """
+        return in_groups(self.of(update), samples, first=self.pass_of(update) * samples)
+
     def pass_of(self, update: int) -> int:
         """The pass over the tasks that an update belongs to. Passes count from 0."""
         return (update - 1) // self._updates_of_a_pass

@@ -5,6 +5,7 @@ The folder contains everything that is needed to understand and resume the run. 
     RUNS/2026-11-21-inbox-7f3a/
         run.json                        resolved settings and versions of plugins; written once
         episodes.jsonl  metrics.jsonl   the episodes in the order in which they ended, and their metrics
+        failed.jsonl                    episodes that failed and were left out, if there are any
         summary.json                    the results of the whole run; exists when it is done
         report.html  curve.png
         lock                            held by the process that works on the run
@@ -72,7 +73,7 @@ class RunFolder:
 
     @property
     def done(self) -> int:
-        return State.read(self.path).update if self.planned_updates else sum(1 for _ in self.evaluation(0).concluded())
+        return State.read(self.path).update if self.planned_updates else self.evaluation(0).count()
 
     @property
     def headline(self) -> str:
@@ -100,7 +101,7 @@ class RunFolder:
         numbers = sorted(int(path.name) for path in self.path.glob("evaluations/*") if path.name.isdigit())
         found = {number: self.evaluation(number) for number in (numbers if self.planned_updates else [0])}
         whole = int(self.about["episodes"])
-        return {number: records for number, records in found.items() if sum(1 for _ in records.concluded()) == whole}
+        return {number: records for number, records in found.items() if records.count() == whole}
 
     def result(self) -> Records:
         """The last complete evaluation, or else the first one, as far as it exists."""
@@ -128,9 +129,16 @@ class RunFolder:
 
     def played(self) -> Iterator[dict[str, Any]]:
         """The metrics of every episode on disk, of rollouts and evaluations."""
-        places = [self.path, *sorted(self.path.glob("rollouts/*")), *sorted(self.path.glob("evaluations/*"))]
-        for place in places:
-            yield from Records(place).concluded()
+        for records in self._places():
+            yield from records.concluded()
+
+    def failed(self) -> list[dict[str, Any]]:
+        """The episodes that were left out, of rollouts and evaluations, with the reasons."""
+        return [line for records in self._places() for line in records.failed()]
+
+    def _places(self) -> list[Records]:
+        below = [*sorted(self.path.glob("rollouts/*")), *sorted(self.path.glob("evaluations/*"))]
+        return [Records(place) for place in (self.path, *below)]
 
     def journal(self, name: str) -> Journal:
         return Journal.open(self.path / f"{name}.jsonl")

@@ -22,7 +22,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..environment import Environment
 from ..episode import Task
 from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host, HostOptions
@@ -32,10 +31,9 @@ from ..report import Bar, Canvas, bar_chart
 from ..seeds import Seeds
 from .assembly import assemble
 from .comparison import Row, side_by_side
-from .components import blamed
 from .journal import write_whole
-from .play import checked_figure
 from .resolution import resolve, with_defaults
+from .run_environment import RunEnvironment
 from .spec import RunSpec, parse_spec
 from .summary import in_order
 from .workers import in_processes, usual_processes
@@ -175,10 +173,9 @@ def compare_interfaces(
     return InterfaceComparison(resolved, numbers, environment.headline, environment.lower_is_better, played)
 
 
-def _usual(environment: Environment) -> list[str]:
+def _usual(environment: RunEnvironment) -> list[str]:
     """The usual interfaces. Reflex is included if the environment has a reflex."""
-    has_reflex = type(environment).reflex is not Environment.reflex
-    return [name for name in USUAL_INTERFACES if name != "reflex" or has_reflex]
+    return [name for name in USUAL_INTERFACES if name != "reflex" or environment.has_reflex]
 
 
 @cache
@@ -203,17 +200,12 @@ def _play(job: _Job, host: Host) -> list[Figures]:
 
             async def one(task: Task) -> None:
                 async with room:
-                    with blamed(f"episode {task.id} of {spec.environment.name} + {spec.policy.name}"):
-                        episode = await assembly.engagement(
-                            assembly.policy, spec.sampling.sampling(seeds.integer(task.id)), None
-                        ).run(task)
-                episode.environment = spec.environment.name
+                    episode = await assembly.play(
+                        task, assembly.policy, spec.sampling.sampling(seeds.integer(task.id)), None
+                    )
                 found[task.id] = {
-                    "utility": checked_figure(episode.utility, "utility", episode),
-                    **{
-                        name: checked_figure(value, name, episode, or_nan=True)
-                        for name, value in episode.outcome.items()
-                    },
+                    "utility": episode.utility,
+                    **episode.outcome,
                     "turns": float(len(episode.turns)),
                 }
 
@@ -223,7 +215,7 @@ def _play(job: _Job, host: Host) -> list[Figures]:
             finally:
                 await assembly.close()
 
-        tasks = assembly.tasks(spec.episodes, spec.split)
+        tasks = assembly.environment.tasks(spec.episodes, spec.split)
         asyncio.run(play())
     return [found[task.id] for task in tasks]
 

@@ -18,19 +18,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ..errors import AgentfwError, PluginError, UsageError
+from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..learner import Batch, Learner, Update
-from ..optimizer import Advantage, Optimizer, Scored
+from ..optimizer import Advantage, Loss, Optimizer, Scored
 from ..policy import Policy
-from .components import blamed, make
-from .deadline import with_deadline
+from .components import Guard, make
 from .figures import finite, size_of
+from .guarded import GuardedPolicy, listed
 from .journal import make_folder
 from .proof import Proof
 from .spec import RunSpec
 from .state import State
+from .turn_checks import check_sampling
 
 __all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
 
@@ -49,35 +51,38 @@ class Learning:
     """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve."""
 
     def __init__(
-        self, spec: RunSpec, policy: Policy, optimizer: Optimizer, learner: Learner, teacher: Policy | None
+        self,
+        spec: RunSpec,
+        policy: Policy,
+        optimizer: tuple[Guard, Optimizer],
+        learner: tuple[Guard, Learner],
+        teacher: Policy | None,
     ) -> None:
-        assert spec.optimizer is not None
-        assert spec.learner is not None
-        self.spec, self.policy, self.optimizer, self.learner, self.teacher = spec, policy, optimizer, learner, teacher
-        self._optimizer = f'the optimizer "{spec.optimizer.name}"'
-        self._learner = spec.learner.name
-        self.proof = Proof(policy, f'the policy "{spec.policy.name}"', self._logprobs)
+        self.spec, self.policy, self.teacher = spec, policy, teacher
+        self._of_optimizer, self.optimizer = optimizer
+        self._of_learner, self.learner = learner
+        self.proof = Proof(policy, self._logprobs)
 
     @property
     def needs_tokens(self) -> bool:
         """Whether it learns from the exact tokens that were sampled."""
-        return self.teacher is None and self.optimizer.loss().name != "likelihood"
+        return self.teacher is None and _loss(self._of_optimizer, self.optimizer).name != "likelihood"
 
     def begin(self, home: Path, state: State) -> None:
         """Open the learner's folder and restore the state of an earlier execution."""
         make_folder(home)
-        with self._blamed("opened"):
+        with self._calling_learner("open()"):
             self.learner.open(home)
             if state.update:
                 self.learner.restore(state.learner)
             self.learner.rest()
         if state.update:
-            with blamed(self._optimizer):
+            with self._of_optimizer.calling("restore()"):
                 self.optimizer.restore(state.optimizer)
 
     async def start(self, home: Path) -> Update | None:
         """Let the policy answer with what training starts from, where that isn't its base."""
-        with self._blamed("started"):
+        with self._calling_learner("start()"):
             self.learner.wake()
             start = self.learner.start(home)
             self.learner.rest()
@@ -87,38 +92,49 @@ class Learning:
 
     def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
         """Turn the scores of a batch into advantages, and check them."""
-        with blamed(self._optimizer):
-            found = list(self.optimizer.advantages(groups))
+        guard = self._of_optimizer
         by_episode: dict[str, list[Advantage]] = {scored.episode.id: [] for group in groups for scored in group}
-        for advantage in found:
-            # Checked before the step, because one NaN would spread to all weights.
-            if not math.isfinite(advantage.value) or advantage.episode not in by_episode:
-                raise PluginError(
-                    f"{self._optimizer} gave turn {advantage.turn} of episode {advantage.episode} "
-                    f"the advantage {advantage.value}",
-                    fix="an advantage is a finite number for a turn of the batch; fix the optimizer",
+        turns = {scored.episode.id: len(scored.episode.turns) for group in groups for scored in group}
+        with guard.calling("advantages()"):
+            for advantage in listed(self.optimizer.advantages(groups), Advantage, guard):
+                # Checked before the step, because one NaN would spread to all weights.
+                guard.require(
+                    math.isfinite(advantage.value) and 0 <= advantage.turn < turns.get(advantage.episode, 0),
+                    f"gave turn {advantage.turn} of episode {advantage.episode} the advantage {advantage.value}",
+                    "fix the optimizer: an advantage is a finite number for a turn of the batch",
                 )
-            by_episode[advantage.episode].append(advantage)
+                by_episode[advantage.episode].append(advantage)
         # The optimizer excludes groups by giving them no advantages. A KL penalty still needs advantages of zero.
         different = any(each.value for some in by_episode.values() for each in some)
-        acts = different or self.optimizer.loss().kl > 0
+        acts = different or _loss(guard, self.optimizer).kl > 0
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewarded = any(scored.reward for group in groups for scored in group)
         # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
-        if self.spec.samples == 1 and rewarded and not different and not self.optimizer.state():
+        if self.spec.samples == 1 and rewarded and not different and not self.optimizer_state():
             raise UsageError(
-                f"{self._optimizer} has nothing to compare an episode with: samples is 1",
+                f"{guard.title} has nothing to compare an episode with: samples is 1",
                 fix="set samples to 2 or more, or use parpo, which compares with the user's own history",
             )
-        metrics = finite(self.optimizer.metrics(), self._optimizer)
+        with guard.calling("metrics()"):
+            metrics = finite(self.optimizer.metrics(), guard.title)
         return Lesson(
             learned, [each for group in learned for one in group for each in by_episode[one.episode.id]], metrics
         )
 
     def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
         """How many further groups the optimizer asks for."""
-        with blamed(self._optimizer):
-            return self.optimizer.missing(groups, self.spec.tasks)
+        with self._of_optimizer.calling("missing()"):
+            return int(self.optimizer.missing(groups, self.spec.tasks))
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """What the optimizer keeps between batches."""
+        with self._of_optimizer.calling("state()"):
+            return dict(self.optimizer.state())
+
+    def learner_state(self) -> dict[str, Any]:
+        """What the learner needs to resume."""
+        with self._calling_learner("state()"):
+            return dict(self.learner.state())
 
     async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
         """Make a new version below `home`. None if there is nothing to learn from. `before` is the last version."""
@@ -126,17 +142,19 @@ class Learning:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
-        batch = Batch(episodes, lesson.advantages, self.optimizer.loss(), home)
+        batch = Batch(episodes, lesson.advantages, _loss(self._of_optimizer, self.optimizer), home)
         await self.policy.rest()
-        with self._blamed(f"making update {number}"):
+        guard = self._of_learner
+        with self._calling_learner(f"update() number {number}"):
             self.learner.wake()
             update = self.learner.update(batch)
             self.learner.rest()
-        finite(update.metrics, f'the learner "{self._learner}"')
-        if update.version == before or not update.adapter.exists():
-            raise PluginError(
-                f'the learner "{self._learner}" returned no new version: {update.version} at {update.adapter}',
-                fix="give each update its own version, and write it below the given folder",
+            guard.require(isinstance(update, Update), f"returned a {type(update).__name__}, not an Update")
+            finite(update.metrics, guard.title)
+            guard.require(
+                update.version != before and update.adapter.exists(),
+                f"returned no new version: {update.version} at {update.adapter}",
+                "give each update its own version, and write it below the given folder",
             )
         await self.policy.wake()
         return update
@@ -144,39 +162,38 @@ class Learning:
     async def publish(self, update: Update) -> dict[str, float]:
         """Publish a version to the policy, and verify that it is served."""
         began = time.monotonic()
-        with blamed(f'the policy "{self.spec.policy.name}", taking up {update.version},'):
-            await self.policy.publish(update.adapter, update.version)
+        await self.policy.publish(update.adapter, update.version)
         seconds = round(time.monotonic() - began, 3)
         return {"publish_seconds": seconds, "publish_bytes": size_of(update.adapter), **await self.proof.prove()}
 
     async def close(self) -> None:
         try:
-            self.learner.close()
+            with self._calling_learner("close()"):
+                self.learner.close()
         finally:
             if self.teacher is not None:
                 await self.teacher.close()
 
     def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
-        with self._blamed("asked about the probe"):
+        with self._calling_learner("logprobs()"):
             self.learner.wake()
             found = self.learner.logprobs(prompt_ids, token_ids, base=base)
             self.learner.rest()
             return found
 
     @contextmanager
-    def _blamed(self, doing: str) -> Iterator[None]:
+    def _calling_learner(self, call: str) -> Iterator[None]:
         """Attribute exceptions of the learner to it. For a lack of memory, suggest a fix."""
-        name = f'the learner "{self._learner}", {doing},'
-        with blamed(name):
+        with self._of_learner.calling(call):
             try:
                 yield
             except Exception as error:
                 if not (isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"):
                     raise
                 raise AgentfwError(
-                    f"{name} ran out of memory: {error}".rstrip(": "),
+                    f"{self._of_learner.title} ran out of memory in {call}: {error}".rstrip(": "),
                     fix="use fewer tasks or samples per update, or change the learner's settings:  "
-                    f"agentfw plugins show {self._learner}",
+                    f"agentfw plugins show {self.spec.learner.name if self.spec.learner else ''}",
                 ) from error
 
 
@@ -187,17 +204,30 @@ def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
     """
     if spec.optimizer is None or spec.learner is None:
         return None
+    of_optimizer = Guard(host, "optimizer", spec.optimizer.name, spec.deadline)
     optimizer = make(host, "optimizer", spec.optimizer, Optimizer, "optimizer")
+    of_learner = Guard(host, "learner", spec.learner.name, spec.deadline)
     learner = make(host, "learner", spec.learner, Learner, "learner")
     teacher = None if spec.teacher is None else make(host, "policy", spec.teacher, Policy, "teacher")
-    if spec.teacher is not None and optimizer.loss().name == "clipped":
+    if spec.teacher is not None and _loss(of_optimizer, optimizer).name == "clipped":
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
             fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
         )
     if spec.teacher is not None and teacher is not None:
-        teacher = with_deadline(teacher, spec.teacher.name, spec.deadline)
-    return Learning(spec, policy, optimizer, learner, teacher)
+        teacher = GuardedPolicy(teacher, Guard(host, "policy", spec.teacher.name, spec.deadline))
+    learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher)
+    if learning.needs_tokens:
+        check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
+    return learning
+
+
+def _loss(guard: Guard, optimizer: Optimizer) -> Loss:
+    """The loss that the optimizer names, checked."""
+    with guard.calling("loss()"):
+        loss = optimizer.loss()
+        guard.require(isinstance(loss, Loss), f"has a loss of type {type(loss).__name__}, not Loss")
+    return loss
 
 
 def check_trainable(policy: Policy, name: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from .journal import make_folder
 from .learning import Learning
 from .observer import Observer, told_together
 from .play import Plan, Play, learn_again
+from .query_groups import QueryCurriculum
 from .records import Records
 from .state import State
 from .summary import intervals
@@ -38,7 +39,7 @@ from .turn_checks import TurnChecks
 
 __all__ = ["Loop", "curriculum"]
 
-Further = Callable[[Sequence[Sequence[Scored]]], list[Task]]
+Further = Callable[[Play], list[Task]]
 
 
 class Loop:
@@ -117,7 +118,7 @@ class Loop:
         if update is not None:
             sync(self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}
-        learner, optimizer = learning.learner.state(), learning.optimizer.state()
+        learner, optimizer = learning.learner_state(), learning.optimizer_state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
         self.seconds = {}
@@ -143,11 +144,8 @@ class Loop:
         """The scored groups of an update, their metrics, and how fast they were played."""
         spec, tasks = self.spec, curriculum(self.assembly)
         plan = Plan(
-            # Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can
-            # tell the episodes apart.
-            tasks=in_groups(tasks.of(number), spec.samples, first=tasks.pass_of(number) * spec.samples),
+            tasks=tasks.planned(number, spec.samples),
             policy=learning.teacher or self.assembly.policy,
-            player=spec.teacher or spec.policy,
             sampling=spec.sampling,
             seeds=self.seeds.child("update", number),
             progress=Progress(update=number - 1, updates=spec.updates),
@@ -158,14 +156,17 @@ class Loop:
         checks = TurnChecks(spec, version, needs_tokens=learning.needs_tokens)
         began = time.monotonic()
 
-        def further(groups: Sequence[Sequence[Scored]]) -> list[Task]:
-            return tasks.further(number, len(groups) - spec.tasks, learning.missing(groups), spec.samples)
+        def further(play: Play) -> list[Task]:
+            missing = learning.missing(play.scored_groups())
+            return tasks.further(number, len(play.groups) - spec.tasks, missing, spec.samples)
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
         rate = round(checks.tokens / (time.monotonic() - began), 1)
         speed = {"tokens_per_second": rate, **plan.policy.metrics()}
         lines = records.metrics()
-        counts = {name: sum(int(line[name]) for line in lines) for name in ("turns", "tokens", "failures")}
+        counted = ("turns", "tokens", "failures", "tool_calls", "tool_failures")
+        counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
+        counts["failed"] = len(play.failures)
         return play.scored_groups(), {**means(lines), "episodes": len(lines), **counts}, speed
 
     # -- evaluation ----------------------------------------------------------------------------------------------------
@@ -178,7 +179,6 @@ class Loop:
         plan = Plan(
             tasks=in_groups(self.assembly.measured_tasks(), spec.measured[1]),
             policy=self.assembly.policy,
-            player=spec.policy,
             sampling=spec.evaluation.sampling or spec.sampling,
             # Same random seed each time, and final weights of rewards: evaluations differ only in the policy.
             seeds=self.seeds.child("evaluation") if updates else self.seeds,
@@ -196,14 +196,14 @@ class Loop:
     async def _play(
         self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None
     ) -> tuple[Play, Records]:
-        """Play what is missing of a plan, and what `further` asks for when it sees the scored groups."""
+        """Play what is missing of a plan, and what `further` asks for when its groups are scored."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
-            play = Play(self.assembly, plan, episodes, metrics, told_together(checks, self.observer))
-            await play.recover(records)
+            play = Play(self.assembly, plan, records, episodes, metrics, told_together(checks, self.observer))
+            await play.recover()
             self.observer.plays(*play.progress)
             await play.all()
-            while further is not None and (tasks := further(play.scored_groups())):
+            while further is not None and (tasks := further(play)):
                 play.extend(tasks)
                 self.observer.plays(*play.progress)
                 await play.all()
@@ -228,5 +228,7 @@ class Loop:
 def curriculum(assembly: Assembly) -> Curriculum:
     """The tasks that a training learns from."""
     spec = assembly.spec
-    tasks = assembly.tasks(spec.updates * spec.tasks, "train")
-    return Curriculum(tasks, spec.tasks, Seeds(spec.seed).child("curriculum"), updates=spec.updates)
+    tasks, seeds = assembly.environment.tasks(spec.updates * spec.tasks, "train"), Seeds(spec.seed).child("curriculum")
+    if spec.groups == "query":
+        return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=spec.updates)
+    return Curriculum(tasks, spec.tasks, seeds, updates=spec.updates)

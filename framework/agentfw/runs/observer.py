@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from ..episode import Episode, Turn
+from ..errors import AgentfwError
 from ..scores import Score
 from ..statistics import Interval
 from .folder import RunFolder
@@ -62,6 +63,9 @@ class Observer:
 
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         """A scored episode is recorded. `record` is its line of metrics.jsonl."""
+
+    def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
+        """Episodes have failed, by their ids. They are recorded and left out, and the run goes on."""
 
     def updated(self, line: Mapping[str, Any]) -> None:
         """An update is complete. `line` is its line of updates.jsonl. `served` is empty if there was no new version."""

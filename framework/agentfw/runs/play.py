@@ -1,10 +1,11 @@
 """Plays the tasks of a plan concurrently. Episodes are stored when they end, and groups scored when complete.
 
 A reported episode is on disk, and an episode on disk is not played again. Scoring and learning use what was written, so
-a resumed run has the same result as an uninterrupted one.
+a resumed run has the same result as an uninterrupted one. Episodes that fail are left out (see failures.py); the rest
+of their group is scored without them.
 
-    play = Play(assembly, plan, episodes, metrics, observer)
-    await play.recover(records)
+    play = Play(assembly, plan, records, episodes, metrics, observer)
+    await play.recover()
     await play.all()
 
 If a memory learns, episodes are played in batches of `concurrency`. All episodes of a batch see the memory as it was
@@ -19,24 +20,24 @@ import asyncio
 import math
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import groupby
-from numbers import Real
 from typing import Any
 
-from ..episode import Episode, Task, Usage
-from ..errors import PluginError
+from ..episode import Episode, Task, Turn, Usage
+from ..errors import AgentfwError, PluginError
 from ..optimizer import Scored
 from ..policy import Policy
 from ..scores import Progress, Score, mix
 from ..seeds import Seeds
 from .assembly import Assembly
-from .components import blamed
+from .failures import Failures
 from .journal import Journal
 from .observer import Observer
 from .records import Records
-from .spec import Choice, SamplingSettings
+from .spec import SamplingSettings
 
-__all__ = ["Plan", "Play", "checked_figure", "learn_again"]
+__all__ = ["Plan", "Play", "learn_again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,6 @@ class Plan:
 
     tasks: Sequence[Task]
     policy: Policy
-    player: Choice
-    """The policy's name, for errors."""
     sampling: SamplingSettings
     seeds: Seeds
     """Parent of the sampling seeds: the seed of each episode is derived from it by the episode's id."""
@@ -59,7 +58,11 @@ class Plan:
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
-    return [list(group) for _, group in groupby(tasks, key=lambda task: task.index)]
+    """The tasks in groups: those that carry the number of their group, else the samples of one task."""
+    return [
+        list(group)
+        for _, group in groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
+    ]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
@@ -72,9 +75,17 @@ async def learn_again(assembly: Assembly, records: Records) -> None:
 class Play:
     """The progress of one plan."""
 
-    def __init__(self, assembly: Assembly, plan: Plan, episodes: Journal, metrics: Journal, observer: Observer) -> None:
+    def __init__(
+        self,
+        assembly: Assembly,
+        plan: Plan,
+        records: Records,
+        episodes: Journal,
+        metrics: Journal,
+        observer: Observer,
+    ) -> None:
         self.assembly, self.spec, self.plan = assembly, assembly.spec, plan
-        self.episodes, self.metrics, self.observer = episodes, metrics, observer
+        self.records, self.episodes, self.metrics, self.observer = records, episodes, metrics, observer
         self.groups = _grouped(plan.tasks)
         self.concluded: set[str] = set()
         self.played: dict[str, Episode] = {}
@@ -83,25 +94,29 @@ class Play:
         """The reward model that each component came from."""
         self.scored: dict[str, Scored] = {}
         """The concluded episodes, if the plan retains them."""
+        self.failures = Failures(records, self.spec, planned=len(plan.tasks))
         self.room = asyncio.Semaphore(self.spec.concurrency)
+        self._complaint: Exception | None = None
+        """What an observer has raised: it concerns the run, not the episode that it was raised in."""
 
     @property
     def progress(self) -> tuple[int, int]:
         """How many episodes there are to play, and how many of them are done."""
         tasks = [task.id for group in self.groups for task in group]
-        return len(tasks), sum(name in self.concluded for name in tasks)
+        return len(tasks), sum(name in self.concluded or name in self.failures for name in tasks)
 
     def extend(self, tasks: Sequence[Task]) -> None:
         """Play further groups."""
         self.groups += _grouped(tasks)
 
-    async def recover(self, records: Records) -> None:
+    async def recover(self) -> None:
         """Restore the state of an earlier execution. The memories learn its episodes again, in the original order."""
-        self.concluded = {str(record["episode"]) for record in records.concluded()}
+        self.concluded = {str(record["episode"]) for record in self.records.concluded()}
+        self.failures.recover(any_succeeded=bool(self.concluded))
         finished = {task.id for group in self.groups if self._is_concluded(group) for task in group}
-        for episode, line in records.replay():
+        for episode, line in self.records.replay():
             # Also those of further groups, which are asked for later.
-            if episode.id not in finished:
+            if episode.id not in finished and episode.id not in self.failures:
                 self.played[episode.id] = episode
             if line is not None:
                 await self._learn(episode, float(line["reward"]))
@@ -120,8 +135,9 @@ class Play:
                 await self._conclude(group)
 
     def scored_groups(self) -> list[list[Scored]]:
-        """The groups for an optimizer, in the order of the tasks."""
-        return [[self.scored[task.id] for task in group] for group in self.groups]
+        """The groups for an optimizer, in the order of the tasks. A group that was left out altogether is missing."""
+        groups = [[self.scored[task.id] for task in group if task.id in self.scored] for group in self.groups]
+        return [group for group in groups if group]
 
     async def _group(self, group: Sequence[Task]) -> None:
         await _side_by_side(self._episode(task) for task in group)
@@ -129,50 +145,70 @@ class Play:
 
     async def _episode(self, task: Task) -> None:
         """Play one episode, unless it is already on disk."""
-        if task.id in self.played or task.id in self.concluded:
+        if task.id in self.played or task.id in self.concluded or task.id in self.failures:
             return
         async with self.room:
             # A policy that is a program never waits. Without this, the run could not be interrupted.
             await asyncio.sleep(0)
-            episode = await self._engage(task)
-        try:
-            record = await self.episodes.commit(episode.to_record())
-        except (TypeError, ValueError) as error:
-            raise PluginError(
-                f"episode {task.id} can't be stored: {error}",
-                fix="fix the environment: observations and calls must consist of text, numbers, lists and dicts",
-            ) from error
+            try:
+                record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
+            except AgentfwError as error:
+                self._leave_out([task.id], "play", error)
+                return
         # Scoring and learning use what a resumed run would read: a tuple becomes a list, for example.
         self.played[task.id] = Episode.from_record(record)
         self.observer.played(self.played[task.id])
 
+    async def _stored(self, episode: Episode) -> dict[str, Any]:
+        try:
+            return await self.episodes.commit(episode.to_record())
+        except (TypeError, ValueError) as error:
+            raise PluginError(
+                f"episode {episode.id} can't be stored: {error}",
+                fix="fix the environment: observations and calls must consist of text, numbers, lists and dicts",
+            ) from error
+
     async def _engage(self, task: Task) -> Episode:
-        spec, plan = self.spec, self.plan
-        names = [choice.name for choice in (spec.environment, plan.player, *spec.memories)]
+        plan = self.plan
         sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
-        with blamed(f"episode {task.id} of {' + '.join(names)}"):
-            episode = await self.assembly.engagement(plan.policy, sampling, self.observer.turned).run(task)
-        episode.environment = spec.environment.name
-        episode.utility = checked_figure(episode.utility, "utility", episode)
-        for name, value in episode.outcome.items():
-            episode.outcome[name] = checked_figure(value, name, episode, or_nan=True)
-        return episode
+        return await self.assembly.play(task, plan.policy, sampling, self._turned)
+
+    def _turned(self, episode: Episode, turn: Turn) -> None:
+        try:
+            self.observer.turned(episode, turn)
+        except Exception as error:
+            self._complaint = error
+            raise
+
+    def _leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError) -> None:
+        """Leave failed episodes out, unless the run must stop."""
+        if self._complaint is not None:
+            raise self._complaint
+        self.failures.leave_out(episodes, stage, error, any_succeeded=bool(self.concluded))
+        for episode in episodes:
+            self.played.pop(episode, None)
+        self.observer.left_out(episodes, error, self.progress[1])
 
     def _is_concluded(self, group: Sequence[Task]) -> bool:
-        return all(task.id in self.concluded for task in group)
+        return all(task.id in self.concluded or task.id in self.failures for task in group)
 
     async def _conclude(self, group: Sequence[Task]) -> None:
         """Score a group, pass it to the memories, and write its metrics. This can be repeated safely."""
         if self._is_concluded(group):
             return
-        episodes = [self.played[task.id] for task in group]
-        scores = await self._scores(episodes)
+        there = [task.id for task in group if task.id not in self.failures]
+        episodes = [self.played[name] for name in there]
+        try:
+            scores = await self._scores(episodes)
+        except AgentfwError as error:
+            self._leave_out([name for name in there if name not in self.concluded], "score", error)
+            return
         self.observer.scored(scores)
         for episode in episodes:
             if episode.id not in self.concluded:
                 await self._account(episode, [score for score in scores if score.episode == episode.id])
-        for task in group:
-            del self.played[task.id]
+        for name in there:
+            del self.played[name]
 
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
         """Pass one scored episode to the memories, and write its metrics."""
@@ -198,6 +234,8 @@ class Play:
             "usage": asdict(episode.usage),
             "judged": asdict(judged),
             "failures": sum(len(turn.failures) for turn in episode.turns),
+            "tool_calls": sum(len(turn.calls) for turn in episode.turns),
+            "tool_failures": len(episode.failed_calls),
             "finish": episode.finish,
             "scores": [
                 [each.component, each.track, float(each.value), each.round, each.turn, self._weight(episode, each)]
@@ -207,7 +245,7 @@ class Play:
         record = await self.metrics.commit(record)
         self.concluded.add(episode.id)
         self._retain(episode, record)
-        self.observer.concluded(episode, record, len(self.concluded))
+        self.observer.concluded(episode, record, len(self.concluded) + len(self.failures))
 
     def _retain(self, episode: Episode, record: dict[str, Any]) -> None:
         if self.plan.retains:
@@ -222,26 +260,17 @@ class Play:
             await _learn(self.assembly, episode, reward)
 
     async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
-        """Score a group with all reward models and check the scores: one NaN would spread to every mean."""
-        known = {episode.id for episode in episodes}
+        """Score a group with all reward models."""
         scores: list[Score] = []
         for name, model in self.assembly.rewards.items():
-            with blamed(f'reward model "{name}"'):
-                found = list(await model.score(episodes))
-            for score in found:
-                wrong = ""
-                if score.episode not in known:
-                    wrong = f'scored the unknown episode "{score.episode}"'
-                elif not isinstance(score.value, Real) or not math.isfinite(score.value):
-                    wrong = f'gave {score.value} for episode {score.episode} as "{score.component}"'
-                elif self.sources.setdefault(score.component, name) != name:
-                    wrong = f'and "{self.sources[score.component]}" both give a component "{score.component}"'
-                if wrong:
-                    raise PluginError(
-                        f'the reward model "{name}" {wrong}',
-                        fix="fix the reward model, or remove it: a score is a finite number for a given episode",
-                    )
-            scores += found
+            for score in await self.failures.retried(partial(model.score, episodes)):
+                source = self.sources.setdefault(score.component, name)
+                model.guard.require(
+                    source == name,
+                    f'and "{source}" both give a component "{score.component}"',
+                    "remove one of the two reward models",
+                )
+                scores.append(score)
         return scores
 
     def _reward(self, episode: Episode, scores: Sequence[Score]) -> float:
@@ -267,19 +296,8 @@ class Play:
 
 
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
-    for memory, choice in zip(assembly.memories, assembly.spec.memories, strict=True):
-        with blamed(f'memory "{choice.name}", learning from episode {episode.id},'):
-            await memory.learn(episode, reward)
-
-
-def checked_figure(value: object, name: str, episode: Episode, *, or_nan: bool = False) -> float:
-    """The value as a number that can be stored. NaN means "not measured" and is skipped in every mean."""
-    if isinstance(value, Real) and (math.isfinite(value) or (or_nan and math.isnan(value))):
-        return float(value)
-    raise PluginError(
-        f'the environment "{episode.environment}" gave {value!r} as "{name}" of episode {episode.id}',
-        fix="fix the environment: a measure must be a finite number, or NaN if it was not measured",
-    )
+    for memory in assembly.memories:
+        await memory.learn(episode, reward)
 
 
 async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -3,7 +3,7 @@
 An update is not complete until the policy serves the version that was learned. A policy that keeps serving its base
 model, or an old adapter, would otherwise train for days without an error.
 
-    proof = Proof(policy, 'the policy "vllm"', learner_logprobs)
+    proof = Proof(policy, learner_logprobs)
     await proof.begin(folder.evaluation(0))
     figures = await proof.prove()
 """
@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from ..policy import Policy
-from .components import blamed
 from .probe import Probe, arithmetic, check
 from .records import Records
 
@@ -30,8 +29,8 @@ Logprobs = Callable[[Sequence[int], Sequence[int], bool], Sequence[float]]
 class Proof:
     """A probe, and the answers of policy and learner so far."""
 
-    def __init__(self, policy: Policy, name: str, learner: Logprobs) -> None:
-        self.policy, self.name, self.learner = policy, name, learner
+    def __init__(self, policy: Policy, learner: Logprobs) -> None:
+        self.policy, self.learner = policy, learner
         self.probe: Probe | None = None
         self._base: Sequence[float] = ()
         self._trained: Sequence[float] = ()
@@ -73,6 +72,5 @@ class Proof:
 
     async def _served(self, probe: Probe) -> list[Sequence[float]]:
         """The logprobs of the probe from each replica of the policy."""
-        with blamed(f"{self.name}, asked about the probe,"):
-            asked = (one.logprobs(probe.prompt_ids, probe.token_ids) for one in self.policy.replicas())
-            return list(await asyncio.gather(*asked))
+        asked = (one.logprobs(probe.prompt_ids, probe.token_ids) for one in self.policy.replicas())
+        return list(await asyncio.gather(*asked))

@@ -1,7 +1,8 @@
 """The episodes of one play on disk, with their metrics. A training has one play per update and per evaluation.
 
-An episode has at most one line in each of the two journals. It has a line in metrics.jsonl only if it has one in
-episodes.jsonl.
+An episode has at most one line in each of episodes.jsonl and metrics.jsonl. It has a line in metrics.jsonl only if it
+has one in episodes.jsonl. Episodes that failed and were left out have a line in failed.jsonl, and none in
+metrics.jsonl.
 
     records = Records(folder)
     [episode.utility for episode in records.episodes()]
@@ -29,7 +30,7 @@ _METRICS = (
 
 
 class Records:
-    """The two journals of one folder."""
+    """The journals of one folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,6 +60,20 @@ class Records:
                 what = f"has no {', '.join(lacking)}" if lacking else "names no episode"
                 raise RunFolderError(f"{path}, line {number}, {what}", fix="restore the file from a backup")
             yield record
+
+    def count(self) -> int:
+        """Number of episodes that are done: concluded, or left out."""
+        return sum(1 for _ in self.concluded()) + len(self.failed())
+
+    def failed(self) -> list[dict[str, Any]]:
+        """The episodes that were left out, with the reasons. Those that were played again later are not among them."""
+        found: dict[str, dict[str, Any]] = {}
+        for line in read_journal(self.path / "failed.jsonl"):
+            for name in line.get("retried", ()):
+                found.pop(name, None)
+            if "episode" in line:
+                found[line["episode"]] = line
+        return list(found.values())
 
     def replay(self) -> Iterator[tuple[Episode, dict[str, Any] | None]]:
         """The episodes with their metrics, in the order in which they were scored and learned from.

@@ -19,6 +19,7 @@ from ..report import Page, short
 from ..report.html import Cell
 from ..statistics import Interval, bootstrap
 from .comparison import change
+from .failures import reasons
 from .folder import RunFolder
 from .journal import write_whole
 from .pictures import curve, timeline_picture
@@ -76,6 +77,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.section("During training", intro.rstrip())
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
+    _failed(page, folder)
     shown = _shown_whole(folder, records)
     _timeline(page, shown)
     _word_for_word(page, records, shown)
@@ -99,6 +101,9 @@ def _cards(folder: RunFolder, records: _Records) -> list[tuple[str, str, str]]:
     turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
     cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
     cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
+    calls, failed = (sum(int(record.get(f"tool_{name}", 0)) for record in records) for name in ("calls", "failures"))
+    if calls:
+        cards.append(("tool calls", f"{calls:,}", f"{1 - failed / calls:.0%} were carried out"))
     return cards
 
 
@@ -184,6 +189,14 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
             for who, figures in beside(summary, folder)
         ],
     )
+
+
+def _failed(page: Page, folder: RunFolder) -> None:
+    """The episodes that were left out, if there are any."""
+    found = reasons(folder.failed())
+    if found:
+        page.section("Left out", "Episodes that failed. They are in no figure of this report.")
+        page.table(["episodes", "reason"], [[count, reason] for reason, count in found.items()])
 
 
 # -- single episodes ---------------------------------------------------------------------------------------------------

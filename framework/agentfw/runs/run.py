@@ -18,6 +18,7 @@ from typing import Any
 from ..host import Host
 from ..version import __version__
 from .assembly import Assembly, assemble
+from .blocking import GiveUp, watched
 from .folder import RunFolder
 from .hook_calls import HookCalls
 from .journal import write_whole
@@ -66,17 +67,24 @@ class Run:
         """
         return cls(folder, resolve_again(folder.about, host, f"{folder.path}/run.json", secrets or {}), host)
 
-    async def execute(self, observer: Observer | None = None) -> Summary:
-        """Do what is missing, and summarize. A run that is done is not started again."""
+    async def execute(self, observer: Observer | None = None, give_up: GiveUp | None = None) -> Summary:
+        """Do what is missing, and summarize. A run that is done is not started again.
+
+        `give_up` is called from another thread when a plugin has blocked the event loop until the deadline. Without it,
+        the run only tells whose code that is.
+        """
         self.folder.lock()
         try:
             done = self.folder.summary()
-            return Summary.from_record(done) if done else await self._execute(observer or Observer())
+            if done:
+                return Summary.from_record(done)
+            assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
+            with watched(assembly.owners(), self.spec.deadline, give_up):
+                return await self._execute(assembly, observer or Observer())
         finally:
             self.folder.unlock()
 
-    async def _execute(self, observer: Observer) -> Summary:
-        assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
+    async def _execute(self, assembly: Assembly, observer: Observer) -> Summary:
         tracking = Tracking(self.info, assembly.trackers, self.host.notes)
         observer = told_together(HookCalls(self.info, self.host), tracking, observer)
         began = time.monotonic()
@@ -85,7 +93,11 @@ class Run:
             loop = Loop(self.folder, assembly, observer)
             observer.started(self.info, loop.state.update)
             await loop.run()
-            summary = summarize(self.folder, time.monotonic() - began, assembly.references())
+            references = assembly.environment.references(assembly.measured_tasks())
+            summary = summarize(self.folder, time.monotonic() - began, references)
+            if self.folder.headline not in summary.figures:
+                who = assembly.environment.guard.title
+                self.host.notes.append(f'{who} leads with "{self.folder.headline}", which no episode has')
             write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
             observer.finished(summary)
             return summary
@@ -96,15 +108,15 @@ class Run:
 
 def _about(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dict[str, Any]:
     """The content of run.json."""
-    _, samples, _ = spec.measured
+    tasks, (_, samples, _) = assembly.measured_tasks(), spec.measured
     return {
         "agentfw": __version__,
-        "episodes": len(assembly.measured_tasks()) * samples,
+        "episodes": len(tasks) * samples,
         "updates": spec.planned_updates,
-        "scene": assembly.scene(),
+        "scene": assembly.environment.scene(tasks),
         "headline": assembly.environment.headline,
         "lower_is_better": assembly.environment.lower_is_better,
-        "columns": dict(assembly.environment.columns),
+        "columns": assembly.environment.columns,
         "spec": as_given(spec),
         "settings": in_force(spec),
         "components": dict(sources),

@@ -27,7 +27,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -78,9 +78,9 @@ COMPONENTS = {
 
 OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
-OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "evaluation", "keep")
+OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
-TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "deadline": 600.0}
+TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
 
 
@@ -109,7 +109,8 @@ class RewardChoice(Choice):
 
     weight: float | str = Field(
         1.0,
-        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:CAP` or `ramp:CAP@SHARE`",
+        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:LAST` or `ramp:FIRST->LAST`; a ramp "
+        "that ends early has its share of the training behind it, as `ramp:0.3@0.5`",
     )
 
     @field_validator("weight")
@@ -182,8 +183,18 @@ class RunSpec(Settings):
     time_per_token: float | None = Field(
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
-    deadline: float | None = Field(
-        None, gt=0, description="Seconds without an answer after which the policy counts as stuck and the run fails"
+    deadline: float = Field(
+        600.0, gt=0, description="Seconds until a call of a component counts as failed; `inf` is no limit"
+    )
+    retries: int = Field(
+        2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
+    )
+    max_failed: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="Share of the episodes (of a run, an update or an evaluation) that may fail and be left out; "
+        "the run stops when more do. Default: 0.1, in a training 0.25",
     )
     window: int | None = Field(None, ge=1, description="Number of past turns that the policy reads. Default: all")
     recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")
@@ -206,6 +217,11 @@ class RunSpec(Settings):
     evaluation: EvaluationSettings = Field(
         default_factory=lambda: EvaluationSettings.model_validate({}),
         description="When and on which tasks the policy is evaluated",
+    )
+    groups: Literal["task", "query"] = Field(
+        "task",
+        description="What the episodes of a group have in common: the task, played `samples` times, or the query, "
+        "played once by each of `samples` users; an update then has tasks / samples queries",
     )
     keep: int = Field(2, ge=1, description="Number of newest versions that stay on disk")
 
@@ -234,6 +250,12 @@ class RunSpec(Settings):
         if unused := [key for key in OF_RUNS if key in values]:
             raise ValueError(f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks")
         return {**TRAINING_DEFAULTS, **values}
+
+    @model_validator(mode="after")
+    def _fills_its_groups(self) -> RunSpec:
+        if self.optimizer is not None and self.groups == "query" and (self.tasks % self.samples or self.samples < 2):
+            raise ValueError(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
+        return self
 
     @model_validator(mode="after")
     def _has_a_learner(self) -> RunSpec:

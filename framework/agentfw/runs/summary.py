@@ -12,6 +12,7 @@ from typing import Any
 
 from ..episode import Usage
 from ..statistics import Interval, bootstrap
+from .failures import reasons
 from .folder import RunFolder
 from .state import State
 
@@ -60,6 +61,8 @@ class Summary:
     """Path of its adapter, below the run's folder."""
     before: Mapping[str, Interval] = field(default_factory=dict)
     """Metrics of the evaluation before the first update of a training."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """Number of episodes that failed and were left out, by reason. They are in no other number."""
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
@@ -172,13 +175,17 @@ def summarize(
         seconds=round(seconds, 3),
         figures=intervals(episodes),
         references={
-            player: {name: bootstrap([row[name] for row in rows if name in row]) for row in rows[:1] for name in row}
+            player: {
+                name: bootstrap([row[name] for row in rows if name in row])
+                for name in dict.fromkeys(name for row in rows for name in row)
+            }
             for player, rows in (references or {}).items()
         },
         updates=state.update,
         version=state.version,
         adapter=state.adapter,
         before=intervals(folder.evaluation(0).metrics()) if folder.planned_updates else {},
+        failed=reasons(folder.failed()),
     )
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 from ..episode import Episode
-from ..host.plugin_record import describe
+from ..errors import AgentfwError
 from ..statistics import Interval
 from ..tracker import Tracker
+from .components import Guard
 from .figures import flat
 from .observer import Observer, RunInfo
 from .resolution import with_defaults
@@ -25,7 +27,7 @@ __all__ = ["Tracking"]
 class Tracking(Observer):
     """Logs each episode of a run. In a training, it logs each update and each evaluation."""
 
-    def __init__(self, run: RunInfo, trackers: list[Tracker], notes: list[str]) -> None:
+    def __init__(self, run: RunInfo, trackers: list[tuple[Guard, Tracker]], notes: list[str]) -> None:
         self.run, self.trackers, self.notes = run, trackers, notes
 
     def started(self, run: RunInfo, done: int) -> None:
@@ -50,14 +52,13 @@ class Tracking(Observer):
         self._tell("close")
 
     def _tell(self, method: str, *arguments: object) -> None:
-        for tracker in list(self.trackers):
+        for guard, tracker in list(self.trackers):
             try:
-                getattr(tracker, method)(*arguments)
-            except Exception as error:
-                self.trackers.remove(tracker)
-                with suppress(Exception):
+                # A copy: whatever it does to the metrics, the others and the run keep theirs.
+                with guard.calling(f"{method}()"):
+                    getattr(tracker, method)(*deepcopy(arguments))
+            except AgentfwError as error:
+                self.trackers.remove((guard, tracker))
+                with suppress(Exception, SystemExit):
                     tracker.close()
-                self.notes.append(
-                    f"tracker {type(tracker).__name__} raised {describe(error)} in {method} and is not called again; "
-                    "the run folder has all metrics"
-                )
+                self.notes.append(f"{error.message}; it is not called again, and the run folder has all metrics")

@@ -22,6 +22,7 @@ import contextvars
 import copy
 import inspect
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -29,12 +30,13 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from ..episode import Episode
-from ..errors import AgentfwError
+from ..errors import AgentfwError, in_words
+from ..host.loop_watch import LoopWatch
 from ..host.plugin_guard import stdout_to_stderr
-from ..host.plugin_record import describe
 
 __all__ = [
     "BrokenPromise",
@@ -43,6 +45,7 @@ __all__ = [
     "DoesNotApply",
     "OutOfTime",
     "Subject",
+    "others_go_on",
     "promise_of",
     "require",
     "run_check",
@@ -50,6 +53,9 @@ __all__ = [
 ]
 
 Made = TypeVar("Made")
+
+BLOCKED_SECONDS = 2.0
+"""A component may keep the event loop from its turn for so long: far more than anything that should block takes."""
 
 
 class BrokenPromise(AssertionError):
@@ -123,26 +129,32 @@ def working_folder(folder: Path) -> Iterator[Path]:
         os.chdir(before)
 
 
+@contextlib.contextmanager
+def others_go_on(doing: str) -> Iterator[None]:
+    """Broken where the event loop doesn't get its turn for seconds; `doing` says what the component does meanwhile."""
+    found: list[str] = []
+    with LoopWatch(BLOCKED_SECONDS, lambda frame, seconds: found.append(_where(_stack(frame)))):
+        yield
+    require(
+        not found,
+        f"{doing}, it kept everything else waiting for {BLOCKED_SECONDS:g} s and more{''.join(found[:1])}; "
+        "await what takes long, or hand it to asyncio.to_thread",
+    )
+
+
 def run_check(
     check: CheckFunction, make: Callable[[], Any], *, episodes: Sequence[Episode], time_limit: float
 ) -> CheckResult:
     """Run one check to its end, or to the time limit."""
     began = time.monotonic()
-    outcome: list[BaseException | None] = []
     before = os.getcwd()
     # On Windows a file that a component still has open can't be deleted; that is not what is being checked.
     folders = tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True)
     with folders as folder, stdout_to_stderr():
         # Copies: what one check's component does to its episodes must not be seen by the next check.
-        subject = Subject(make, copy.deepcopy(list(episodes)), Path(folder))
-        context = contextvars.copy_context()
-        thread = threading.Thread(
-            target=lambda: outcome.append(context.run(_guarded, check, subject)), name=check.__name__, daemon=True
-        )
-        thread.start()
-        thread.join(time_limit)
+        execution = _Execution(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder)))
+        error = execution.run(time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
-    error = outcome[0] if outcome else OutOfTime(f"it did not end within {time_limit:g} s")
     skipped = isinstance(error, DoesNotApply)
     return CheckResult(
         name=check.__name__,
@@ -155,19 +167,58 @@ def run_check(
     )
 
 
-def _guarded(check: CheckFunction, subject: Subject[Any]) -> BaseException | None:
-    """What the check raised; SystemExit and the like included, because a plugin may raise anything."""
-    try:
-        answer = check(subject)
-        if inspect.isawaitable(answer):
-            asyncio.run(_waited(answer))
-    except BaseException as error:
+class _Execution:
+    """A check in a thread of its own."""
+
+    def __init__(self, check: CheckFunction, subject: Subject[Any]) -> None:
+        self._check, self._subject = check, subject
+        self._outcome: list[BaseException | None] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def run(self, time_limit: float) -> BaseException | None:
+        """What the check raised, or OutOfTime."""
+        context = contextvars.copy_context()
+        thread = threading.Thread(
+            target=lambda: self._outcome.append(context.run(self._guarded)), name=self._check.__name__, daemon=True
+        )
+        thread.start()
+        thread.join(time_limit)
+        if not thread.is_alive():
+            return self._outcome[0]
+        error = OutOfTime(f"it did not end within {time_limit:g} s{_where(self._frames(thread))}")
+        if self._loop is not None and self._task is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended just now
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            thread.join(1.0)
         return error
-    return None
 
+    def _guarded(self) -> BaseException | None:
+        """What the check raised; SystemExit and the like included, because a plugin may raise anything."""
+        try:
+            answer = self._check(self._subject)
+            if inspect.isawaitable(answer):
+                asyncio.run(self._waited(answer))
+        except BaseException as error:
+            return error
+        return None
 
-async def _waited(answer: Awaitable[None]) -> None:
-    await answer
+    async def _waited(self, answer: Awaitable[None]) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        await answer
+
+    def _frames(self, thread: threading.Thread) -> list[traceback.FrameSummary]:
+        """Where the check is: in a call that doesn't return, or in one that is awaited."""
+        running = _stack(sys._current_frames().get(thread.ident or 0))
+        if self._task is None or any(map(_is_theirs, running)):
+            return running
+        frames: list[traceback.FrameSummary] = []
+        awaited: Any = self._task.get_coro()
+        while awaited is not None:
+            frame = getattr(awaited, "cr_frame", None)
+            frames += _stack(frame)[-1:]
+            awaited = getattr(awaited, "cr_await", None)
+        return frames
 
 
 def _detail(error: BaseException) -> str:
@@ -176,20 +227,25 @@ def _detail(error: BaseException) -> str:
     if isinstance(error, AgentfwError):
         return f"{error.message}; {error.fix}" if error.fix else error.message
     notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
-    return f"raised {describe(error)}{notes}{_place(error)}"
+    return f"raised {in_words(error)}{notes}{_where(traceback.extract_tb(error.__traceback__))}"
 
 
-def _place(error: BaseException) -> str:
-    """The innermost line of the traceback that is neither agentfw's nor Python's: where an author has to look."""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not frame.filename.startswith(_OURS) and not _is_of_python(frame.filename)]
+def _where(frames: Sequence[traceback.FrameSummary]) -> str:
+    """The innermost place that is neither agentfw's nor Python's: where an author has to look."""
+    theirs = [frame for frame in frames if _is_theirs(frame)]
     return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+
+
+def _stack(frame: FrameType | None) -> list[traceback.FrameSummary]:
+    """A frame and those that called it, the innermost last."""
+    return list(traceback.StackSummary.extract(traceback.walk_stack(frame)))[::-1] if frame is not None else []
 
 
 _OURS = f"{Path(__file__).parent.parent}{os.sep}"
 _PYTHON = f"{Path(os.__file__).parent}{os.sep}"
 
 
-def _is_of_python(file: str) -> bool:
+def _is_theirs(frame: traceback.FrameSummary) -> bool:
     # Outside of a virtual environment installed packages lie within Python's own folder.
-    return file.startswith(_PYTHON) and "site-packages" not in file
+    of_python = frame.filename.startswith(("<", _PYTHON)) and "site-packages" not in frame.filename
+    return not (frame.filename.startswith(_OURS) or of_python)

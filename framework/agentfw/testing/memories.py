@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ..episode import Episode, Task
+from ..errors import InterventionRefused
 from ..memory import Memory, Query, Recollection
-from .checks import CheckFunction, DoesNotApply, Subject, require, working_folder
+from .checks import CheckFunction, DoesNotApply, others_go_on, require
+from .memory_sessions import Memories, Shown, asked, next_task, open_memory, queries, run_folder, used
+from .memory_users import users_do_not_overwrite_each_other, users_do_not_see_each_other
 from .samples import sample_episode
 from .schemas import drawn
 from .tools import check_tools
 
 __all__ = ["MEMORY", "ODD_TEXTS"]
 
-Memories = Subject[Memory]
 
 ODD_TEXTS = {
     "no text": "",
@@ -38,69 +38,21 @@ ODD_TEXTS = {
 }
 
 
-@asynccontextmanager
-async def _open(subject: Memories, name: str = "memory") -> AsyncIterator[Memory]:
-    """A memory in a folder of its own."""
-    with working_folder(subject.folder / name):
-        memory = subject.make()
-        memory.open(_run_folder(subject, name))
-        try:
-            yield memory
-        finally:
-            await memory.close()
-
-
-def _run_folder(subject: Memories, name: str) -> Path:
-    folder = subject.folder / f"run-{name}"
-    folder.mkdir()
-    return folder
-
-
-def _next_task(subject: Memories) -> Task:
-    """A task that comes after the episodes, for the same user."""
-    last = subject.episodes[-1].task
-    return replace(last, index=last.index + 1, sample=0, seed=last.seed + 1)
-
-
-def _queries(subject: Memories, *, limit: int = 5) -> list[Query]:
-    """What may be asked in the first two rounds of the next episode."""
-    task = _next_task(subject)
-    texts = ["", "a guest who likes mint tea comes in"]
-    for episode in subject.episodes[-2:]:
-        texts += [str(event.data.get("text", "")) for event in episode.events if event.kind == "observation"][:2]
-    return [Query(text, task, float(index), index // 3 + 1, limit) for index, text in enumerate(texts)]
-
-
-async def _asked(memory: Memory, queries: Sequence[Query]) -> list[list[Recollection]]:
-    found = [await memory.recall(query) for query in queries]
-    for query, answer in zip(queries, found, strict=True):
-        _check_answer(query, answer)
-    return [list(answer) for answer in found]
-
-
-def _check_answer(query: Query, answer: Sequence[Recollection]) -> None:
-    require(isinstance(answer, Sequence), f"recall gives a {type(answer).__name__}, which is no sequence")
-    require(len(answer) <= query.limit, f"asked for {query.limit} at most, it recalled {len(answer)}")
-    for found in answer:
-        require(isinstance(found, Recollection), f"it recalled a {type(found).__name__}")
-        require(isinstance(found.text, str), f"the text of a recollection is a {type(found.text).__name__}")
-
-
 async def an_empty_memory_answers(subject: Memories) -> None:
     """A memory that has learned nothing yet can be asked."""
-    async with _open(subject) as memory:
-        memory.begin(_next_task(subject))
-        await _asked(memory, _queries(subject))
+    async with open_memory(subject) as memory:
+        memory.begin(next_task(subject))
+        await asked(memory, queries(subject))
 
 
 async def it_keeps_to_the_limit(subject: Memories) -> None:
     """It never brings up more than it was asked for."""
-    async with _open(subject) as memory:
+    async with open_memory(subject) as memory:
         for episode in subject.episodes:
             await memory.learn(episode, episode.utility)
-        memory.begin(_next_task(subject))
+        memory.begin(next_task(subject))
         for limit in (0, 1, 3):
-            await _asked(memory, _queries(subject, limit=limit))
+            await asked(memory, queries(subject, limit=limit))
 
 
 async def learning_twice_is_learning_once(subject: Memories) -> None:
@@ -139,7 +91,7 @@ async def a_broken_off_attempt_is_forgotten(subject: Memories) -> None:
         for episode in before:
             await memory.learn(episode, episode.utility)
         memory.begin(last.task)
-        await _used(memory, last.task, seed=8)
+        await used(memory, last.task, seed=8)
         for number, text in enumerate(("something else entirely", "mint tea", "a guest")):
             await memory.recall(Query(text, last.task, float(number), number + 1))
         return await _gone_through(memory, last)
@@ -149,26 +101,42 @@ async def a_broken_off_attempt_is_forgotten(subject: Memories) -> None:
 
 async def other_users_do_no_harm(subject: Memories) -> None:
     """Several users may be served by one memory."""
-    async with _open(subject) as memory:
+    async with open_memory(subject) as memory:
         for episode in subject.episodes:
             await memory.learn(episode, episode.utility)
             other = Episode.from_record(episode.to_record())
             other.task = replace(other.task, user="another user: ünï/../'x'")
             memory.begin(other.task)
             await memory.learn(other, -1.0)
-        await _asked(memory, _queries(subject))
-        stranger = replace(_next_task(subject), user="a user nobody has seen")
-        await _asked(memory, [replace(query, task=stranger) for query in _queries(subject)])
+        await asked(memory, queries(subject))
+        stranger = replace(next_task(subject), user="a user nobody has seen")
+        await asked(memory, [replace(query, task=stranger) for query in queries(subject)])
+
+
+async def others_go_on_while_it_works(subject: Memories) -> None:
+    """Other episodes go on while it recalls and learns: it never keeps the event loop busy for seconds."""
+    async with open_memory(subject) as memory:
+        first, *rest = subject.episodes
+        memory.begin(first.task)
+        await memory.recall(queries(subject)[0])
+        await memory.learn(first, first.utility)
+        # From the second time on: a model may have to be loaded for the first.
+        for episode in rest:
+            memory.begin(episode.task)
+            with others_go_on("recalling"):
+                await memory.recall(Query("a guest who likes green tea", episode.task, 0.0, 1))
+            with others_go_on("learning"):
+                await memory.learn(episode, episode.utility)
 
 
 async def any_text_will_do(subject: Memories) -> None:
     """Text of any kind can be learned and asked about."""
     for number, (name, text) in enumerate(ODD_TEXTS.items()):
         try:
-            async with _open(subject, f"memory-{number}") as memory:
+            async with open_memory(subject, f"memory-{number}") as memory:
                 episode = sample_episode(Task(number, 7), text=text)
                 await memory.learn(episode, 0.5)
-                await _asked(memory, [Query(text, Task(number + 1, 8), 0.0, 1)])
+                await asked(memory, [Query(text, Task(number + 1, 8), 0.0, 1)])
         except Exception as error:
             error.add_note(f"with {name}")
             raise
@@ -176,36 +144,36 @@ async def any_text_will_do(subject: Memories) -> None:
 
 async def odd_episodes_will_do(subject: Memories) -> None:
     """It can learn from an episode in which nothing happened, and from one that went badly."""
-    async with _open(subject) as memory:
+    async with open_memory(subject) as memory:
         await memory.learn(Episode(Task(90, 7), finish="quiet"), 0.0)
         await memory.learn(sample_episode(Task(91, 7), turns=1), -1000.0)
-        await _asked(memory, _queries(subject))
+        await asked(memory, queries(subject))
 
 
 async def two_at_once_will_do(subject: Memories) -> None:
     """Two of them can be at work at once, also on the same files."""
-    async with _open(subject) as first:
+    async with open_memory(subject) as first:
         second = subject.make()
-        second.open(_run_folder(subject, "second"))
+        second.open(run_folder(subject, "second"))
         try:
             half = len(subject.episodes) // 2
 
             async def work(memory: Memory, episodes: Sequence[Episode]) -> None:
                 for episode in episodes:
                     memory.begin(episode.task)
-                    await _asked(memory, _queries(subject))
+                    await asked(memory, queries(subject))
                     await memory.learn(episode, episode.utility)
 
             await asyncio.gather(work(first, subject.episodes[:half]), work(second, subject.episodes[half:]))
-            await asyncio.gather(_asked(first, _queries(subject)), _asked(second, _queries(subject)))
+            await asyncio.gather(asked(first, queries(subject)), asked(second, queries(subject)))
         finally:
             await second.close()
 
 
 async def its_tools_can_be_offered(subject: Memories) -> None:
     """What an agent can do with the memory itself can be offered to a model."""
-    async with _open(subject) as memory:
-        task = _next_task(subject)
+    async with open_memory(subject) as memory:
+        task = next_task(subject)
         memory.begin(task)
         tools = memory.tools(task)
         if not tools:
@@ -213,8 +181,28 @@ async def its_tools_can_be_offered(subject: Memories) -> None:
         check_tools(tools)
 
 
-Shown = list[tuple[str, object]]
-"""What an agent got to see, each with the occasion."""
+async def its_tools_work(subject: Memories) -> None:
+    """Its tools take arguments that fit: they answer, or refuse with a reason."""
+    async with open_memory(subject) as memory:
+        for episode in subject.episodes:
+            memory.begin(episode.task)
+            await memory.learn(episode, episode.utility)
+        task, generator = next_task(subject), random.Random(7)
+        memory.begin(task)
+        tools = memory.tools(task)
+        if not tools:
+            raise DoesNotApply("it offers no tools")
+        for tool in tools:
+            for _ in range(6):
+                arguments = drawn(tool.action.parameters, generator)
+                try:
+                    answer = await asyncio.wait_for(tool.call(arguments), tool.timeout)
+                except InterventionRefused:
+                    continue
+                except Exception as error:
+                    error.add_note(f"called as {tool.action.name}({arguments})")
+                    raise
+                require(isinstance(answer, str), f"{tool.action.name} answers with a {type(answer).__name__}, not text")
 
 
 async def _gone_through(memory: Memory, episode: Episode) -> Shown:
@@ -222,19 +210,8 @@ async def _gone_through(memory: Memory, episode: Episode) -> Shown:
     memory.begin(episode.task)
     query = Query("a guest who likes green tea", episode.task, 0.0, 1)
     seen: Shown = [("the first recollection of an episode", _plain(await memory.recall(query)))]
-    seen += await _used(memory, episode.task, seed=7)
+    seen += await used(memory, episode.task, seed=7)
     await memory.learn(episode, episode.utility)
-    return seen
-
-
-async def _used(memory: Memory, task: Task, *, seed: int) -> Shown:
-    """Its tools, each called a few times with arguments that fit."""
-    generator = random.Random(seed)
-    seen: Shown = []
-    for tool in memory.tools(task):
-        for _ in range(6):
-            arguments = drawn(tool.action.parameters, generator)
-            seen.append((f"the tool {tool.action.name}({arguments})", await tool.answer(arguments)))
     return seen
 
 
@@ -245,15 +222,15 @@ async def _same(
     when: str,
 ) -> None:
     """Broken where an agent can tell two histories apart."""
-    task, queries = _next_task(subject), _queries(subject, limit=20)
+    task, asking = next_task(subject), queries(subject, limit=20)
     both: list[Shown] = []
     for name, history in (("one", one), ("other", other)):
-        async with _open(subject, f"{name}-{when.replace(' ', '-')}") as memory:
+        async with open_memory(subject, f"{name}-{when.replace(' ', '-')}") as memory:
             seen = await history(memory)
             memory.begin(task)
-            for query, answer in zip(queries, await _asked(memory, queries), strict=True):
+            for query, answer in zip(asking, await asked(memory, asking), strict=True):
                 seen.append((f"asked about {query.text!r}, it", _plain(answer)))
-            both.append(seen + await _used(memory, task, seed=9))
+            both.append(seen + await used(memory, task, seed=9))
     if not any(shown for seen in both for _, shown in seen):
         raise DoesNotApply("it shows nothing of these episodes, so nobody can tell; give the check others: episodes=")
     for (occasion, first), (_, second) in zip(*both, strict=True):
@@ -270,8 +247,12 @@ MEMORY: list[CheckFunction] = [
     learning_twice_is_learning_once,
     a_broken_off_attempt_is_forgotten,
     other_users_do_no_harm,
+    users_do_not_see_each_other,
+    users_do_not_overwrite_each_other,
+    others_go_on_while_it_works,
     any_text_will_do,
     odd_episodes_will_do,
     two_at_once_will_do,
     its_tools_can_be_offered,
+    its_tools_work,
 ]

@@ -25,6 +25,7 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Floats, Integers, grown
 from agentfw_memory.graph.communities import Communities
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.newcomers import Newcomers
 from agentfw_memory.graph.stores.interface import Store
 
 __all__ = ["Membership"]
@@ -39,6 +40,7 @@ class Membership:
     def __init__(self, store: Store, settings: GraphSettings) -> None:
         self._store, self._settings = store, settings
         self._state = f"communities by {settings.communities}"
+        self._newcomers = Newcomers(store, settings.profile_neighbours)
         self._communities = self._new()
         self._labels = np.full((0, len(settings.resolutions)), -1, np.int64)
         self._row = 0
@@ -47,11 +49,13 @@ class Membership:
         self._load()
 
     def together(self, user: int, skills: Integers) -> Floats:
-        """Return for each skill the share of levels on which it shares a community with the user."""
-        if user >= len(self._labels):
-            return np.zeros(len(skills))
-        mine = self._labels[user]
-        if mine[0] < 0:
+        """Return for each skill the share of levels on which it shares a community with the user.
+
+        A user without edges is counted to the communities of the users with the most similar profiles.
+        """
+        known = user < len(self._labels) and self._labels[user, 0] >= 0
+        mine = self._labels[user] if known else self._newcomers.vote(user, self._labels)
+        if mine is None:
             return np.zeros(len(skills))
         # The last row belongs to no node and holds -1. Nodes beyond the end read it.
         theirs = self._labels[np.minimum(skills, len(self._labels) - 1)]
@@ -70,6 +74,7 @@ class Membership:
 
     def catch_up(self, gone: Iterable[int] = ()) -> None:
         """Take over what is new in the store. `gone` are skills that ended."""
+        self._newcomers.catch_up()
         self._gone.update(number for number in gone if number in self._communities)
         fresh = list(islice(self._store.structure(self._row), len(self._communities) + 1))
         if len(fresh) > len(self._communities):

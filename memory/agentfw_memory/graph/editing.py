@@ -17,6 +17,7 @@ from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
+from agentfw_memory.graph.sharing import check_not_reserved
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
 
@@ -173,6 +174,7 @@ class Editor:
 
     def _checked(self, skill: NewSkill) -> NewSkill:
         check_name("owner", skill.owner)
+        check_not_reserved("owner", skill.owner)
         check_text("skill", skill.text, self._settings.longest_text)
         _check_visibility(skill.visibility)
         if skill.valid_from is not None:

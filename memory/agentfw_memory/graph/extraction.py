@@ -24,7 +24,7 @@ from textwrap import shorten
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["Extractor", "SkillDraft", "Step", "Trajectory", "extract"]
+__all__ = ["PRIVATE", "Extractor", "SkillDraft", "Step", "Trajectory", "extract"]
 
 NEW_SKILLS = 3
 """Default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with."""
@@ -50,7 +50,7 @@ class Trajectory:
     scenarios: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
     outcome: str = ""
-    """How it ended, in words. May say what the user wanted."""
+    """What the user said about how it ended. Words of others don't belong here: wishes are learned from it."""
     skills: tuple[str, ...] = ()
     """Ids of the skills that were used."""
 
@@ -62,20 +62,35 @@ class SkillDraft:
     text: str
     tools: tuple[str, ...] = ()
     scenarios: tuple[str, ...] = ()
+    wish: bool = False
+    """Whether it is something that the user asked for, rather than a way that worked."""
 
 
 Extractor = Callable[[Trajectory, int], Sequence[SkillDraft]]
-"""Called with a trajectory worth learning from and the maximum number of drafts."""
+"""Called with a trajectory and the maximum number of drafts.
+
+Wishes are learned from trajectories with a reward of at least `wishes_from`, the other drafts from `learn_from` on."""
 
 # What a sentence says that the user wants, and the verb that the skill uses for it.
+_I = r"\b(?:I|we)\b(?:\s+\w+ly)?"
+_WOULD = r"\b(?:I|we|she|he|they)(?:'d|\s+would|\s+had)"
 _WISHES = (
     (r"(?:\bnot|n't|\bnever|\bno longer)\s+(?:want|like|need|prefer|ask for)s?\s+(.+)", "avoid"),
     (r"\b(?:dislike|hate|refuse|decline|reject)(?:s|d|ed)?\s+(.+)", "avoid"),
-    (r"\b(?:prefers?|preferred|likes|liked|loves?|favou?rs?)\s+(.+)", "prefer"),
+    (rf"{_WOULD}\s+rather\s+not\s+(?:have|get|take|hear)?\s*(.+)", "avoid"),
+    (rf"{_WOULD}\s+rather\s+(?:have|get|take|hear)?\s*(.+)", "prefer"),
+    (rf"{_WOULD}\s+(?:like|love|prefer)\s+(?:to have\s+)?(.+)", "prefer"),
+    (r"^\W*(?:please,?\s+)?no(?:\s+more)?\s+(.+?),?\s+please\b", "avoid"),
+    (r"^\W*please,?\s+no(?:\s+more)?\s+(.+)", "avoid"),
+    (r"^\W*next time,?\s+(?:please\s+)?(?:no|avoid|not)\s+(.+)", "avoid"),
+    (r"^\W*next time,?\s+(?:please\s+)?(?:prefer|choose|take|pick|find|give me)?\s*(.+)", "prefer"),
+    (rf"{_I}\s+(?:like|enjoy)\s+(.+)", "prefer"),
+    (r"\b(?:prefers?|preferred|likes|liked|loves?|enjoys|favou?rs?)\s+(.+)", "prefer"),
     (r"\b(?:wants?|wanted|asks? for|asked for)\s+(.+)", "give"),
     (r"\b(?:need|require)(?:s|d|ed)?\s+(.+)", "provide"),
 )
-_PRIVATE = re.compile(r"@|https?:|www\.|\d{4,}|\d[\d\s().-]{6,}\d")
+PRIVATE = re.compile(r"@|https?:|www\.|\d{4,}|\d[\d\s().-]{6,}\d")
+_POLITE = re.compile(r",?\s+(?:please|thanks|thank you|instead|next time)\W*$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?;]+(?:\s+|$)|\n+")
 
 
@@ -85,15 +100,17 @@ def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraf
         raise BadInputError(f"can't extract {maximum} skills from a trajectory", fix="pass a maximum of 0 or more")
     head = f"For {' and '.join(trajectory.scenarios)}, " if trajectory.scenarios else ""
     worked = _distinct(step.tool for step in trajectory.steps if step.tool and step.worked)
-    texts: list[tuple[str, tuple[str, ...]]] = [(wish, ()) for wish in _wishes(trajectory.outcome)]
-    texts += [(f"when {failed} fails, use {helped}", (failed, helped)) for failed, helped in _replacements(trajectory)]
+    ways: list[tuple[str, tuple[str, ...]]]
+    ways = [(f"when {failed} fails, use {helped}", (failed, helped)) for failed, helped in _replacements(trajectory)]
     if worked:
-        texts.append((f"use {', then '.join(worked)}", worked))
+        ways.append((f"use {', then '.join(worked)}", worked))
+    found = [(wish, worked, True) for wish in _wishes(trajectory.outcome)]
+    found += [(way, tools, False) for way, tools in ways]
     drafts: dict[str, SkillDraft] = {}
-    for text, tools in texts:
+    for text, tools, wish in found:
         whole = head + text
         whole = whole[0].upper() + whole[1:]
-        drafts.setdefault(whole.casefold(), SkillDraft(whole, tools or worked, trajectory.scenarios))
+        drafts.setdefault(whole.casefold(), SkillDraft(whole, tools, trajectory.scenarios, wish))
     return list(drafts.values())[:maximum]
 
 
@@ -101,12 +118,12 @@ def _wishes(outcome: str) -> list[str]:
     """Return the user's wishes as instructions. Sentences with numbers, addresses or links are left out."""
     found = []
     for sentence in _SENTENCE_END.split(outcome):
-        if _PRIVATE.search(sentence):
+        if PRIVATE.search(sentence):
             continue
         for pattern, verb in _WISHES:
             match = re.search(pattern, sentence, re.IGNORECASE)
-            if match:
-                found.append(f"{verb} {shorten(match[1], MAXIMUM_CLAUSE_LENGTH, placeholder='')}".rstrip(" ,"))
+            if match and (clause := shorten(_POLITE.sub("", match[1]), MAXIMUM_CLAUSE_LENGTH, placeholder="")):
+                found.append(f"{verb} {clause}".rstrip(" ,"))
                 break
     return found
 

@@ -21,7 +21,10 @@ from typing import Literal
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["GraphSettings"]
+__all__ = ["FEWEST_SHARED", "GraphSettings"]
+
+FEWEST_SHARED = 3
+"""Minimum number of users behind a shared skill, so that it says nothing about any one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +58,19 @@ class GraphSettings:
     evolve: bool = True
     """Whether `learn` changes the graph."""
     learn_from: float = 0.7
-    """Minimum reward of a trajectory to learn skills from."""
+    """Minimum reward of a trajectory to learn ways from: tools that worked, and which skills belong together."""
+    wishes_from: float | None = None
+    """Minimum reward of a trajectory to learn wishes from. None: any, as failures make users say what they want."""
+    newest_wins: bool = True
+    """Whether a new wish replaces older wishes of the same user that it rewords or contradicts."""
     new_skills: int = 3
     """Maximum number of new skills per trajectory."""
     merge_above: float = 0.9
-    """Similarity above which two skills of one owner are merged. 1 merges only equal ones."""
+    """Similarity above which two skills are compared for being the same. 1 merges only equal ones."""
+    share_after: int = 0
+    """Number of users that must have the same skill before everyone is shown it, at least 3. 0 shares nothing."""
+    profile_neighbours: int = 5
+    """Number of users with similar profiles whose communities a user without skills is counted to. 0 for none."""
     complement_after: int = 2
     """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
     find_conflicts: bool = True
@@ -84,9 +95,12 @@ class GraphSettings:
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise _wrong(field.name, value, "a finite number")
-        for name in ("candidates", "siblings", "new_skills", "complement_after", "exact_up_to"):
+        counts = "candidates", "siblings", "new_skills", "complement_after", "profile_neighbours", "exact_up_to"
+        for name in counts:
             if getattr(self, name) < 0:
                 raise _wrong(name, getattr(self, name), "0 or more")
+        if self.share_after and self.share_after < FEWEST_SHARED:
+            raise _wrong("share_after", self.share_after, f"0, or {FEWEST_SHARED} or more")
         for name in ("skills_per_owner", "longest_text"):
             if getattr(self, name) < 1:
                 raise _wrong(name, getattr(self, name), "1 or more")

@@ -3,16 +3,17 @@
 A trajectory counts once. Its id is looked up and its effects are written in one transaction, after taking over what
 others have written so far, so two processes that learn at once create no duplicates.
 
-A trajectory with a reward of at least `learn_from` is worth learning from. An extractor drafts skills from it. A draft
-that is nearly the same as one of the user's skills is merged into it, and the others are added. Skills that occur
-together in enough such trajectories complement each other. A new skill conflicts with skills of its scenarios that it
-contradicts. Every trajectory counts towards the utility of the skills it used.
+An extractor drafts skills from a trajectory: wishes, which users utter above all when something went wrong
+(`wishes_from`), and ways that worked (`learn_from`). evolution.py places them among the user's skills, and sharing.py
+shares what enough users have in common. Skills that occur together in enough good trajectories complement each other. A
+new skill conflicts with skills of its scenarios that it contradicts. Every trajectory counts towards the utility of the
+skills it used.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -22,11 +23,13 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.contradiction import contradict
 from agentfw_memory.graph.editing import Editor
+from agentfw_memory.graph.evolution import Placing
 from agentfw_memory.graph.extraction import Extractor, SkillDraft, Step, Trajectory
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.pruning import prune
 from agentfw_memory.graph.recall import Recaller
-from agentfw_memory.graph.records import Learned, NewSkill, skill_number
+from agentfw_memory.graph.records import Learned, skill_number
+from agentfw_memory.graph.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, Store, TrajectoryRow
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
 
@@ -44,6 +47,8 @@ class Learner:
     ) -> None:
         self._store, self._recaller, self._editor = store, recaller, editor
         self._settings, self._extractor = settings, extractor
+        self._placing = Placing(store, recaller, editor, settings)
+        self._sharing = Sharing(store, recaller, settings)
 
     def learn(self, given: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         trajectory = self._checked(as_trajectory(given))
@@ -52,7 +57,7 @@ class Learner:
             return Learned(trajectory.id)
         if self._store.find("trajectory", trajectory.id) is not None:
             return Learned(trajectory.id, known_already=True)
-        drafts = self._drafts(trajectory) if worth >= self._settings.learn_from else []
+        drafts = self._drafts(trajectory, worth)
         self._recaller.catch_up()  # the slow part, before the write lock is taken
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
         with self._store.writing() as change:
@@ -64,7 +69,7 @@ class Learner:
     # Helpers
 
     def _write(
-        self, change: Change, trajectory: Trajectory, reward: float, drafts: list[NewSkill], vectors: Float32Array
+        self, change: Change, trajectory: Trajectory, reward: float, drafts: list[SkillDraft], vectors: Float32Array
     ) -> Learned:
         store, settings = self._store, self._settings
         user = store.nodes(change, "user", [trajectory.user])[trajectory.user]
@@ -72,28 +77,40 @@ class Learner:
             change, TrajectoryRow(trajectory.id, user, trajectory.query, trajectory.outcome, reward)
         )
         used = self._used(trajectory, user)
-        fresh, merged = self._place(change, user, drafts, vectors)
-        added = list(fresh)
-        touched = list(dict.fromkeys([*used, *merged, *added]))
-        store.add_edges(change, [EdgeRow("EXECUTED", own, skill, reward) for skill in touched])
-        for skill in touched:
+        placed = self._placing.place(change, trajectory.user, drafts, vectors)
+        self._sharing.withdraw(change, user, placed.unsaid)
+        fresh, good = placed.added, reward >= settings.learn_from
+        touched = list(dict.fromkeys([*used, *placed.merged, *placed.updated, *fresh]))
+        touched = [skill for skill in touched if skill not in placed.ended]
+        # What a user asked for after a failure wasn't tried yet, so the failure says nothing about it.
+        executed = [skill for skill in touched if good or skill in used or skill not in placed.wishes]
+        store.add_edges(change, [EdgeRow("EXECUTED", own, skill, reward) for skill in executed])
+        for skill in executed:
             store.count_use(change, skill, 1, reward)
         complements: list[tuple[int, int]] = []
         conflicts: list[tuple[int, int]] = []
-        retired: list[int] = []
-        if reward >= settings.learn_from:
+        retired = list(placed.ended)
+        if good:
             scenarios = store.nodes(change, "scenario", trajectory.scenarios)
             triggers = [EdgeRow("TRIGGERS", scenario, skill) for scenario in scenarios.values() for skill in touched]
             store.add_edges(change, triggers)
             complements = self._complement(change, touched)
-            if settings.find_conflicts:
-                conflicts = self._contradict(change, user, fresh, list(scenarios.values()))
-            retired = self._enforce_maximum(change, user, keep=set(touched))
+        if settings.find_conflicts:
+            numbers = list(store.nodes(change, "scenario", trajectory.scenarios).values())
+            conflicts = self._contradict(change, user, fresh | placed.updated, numbers, set(placed.ended))
+        if fresh:
+            retired += self._enforce_maximum(change, user, keep=set(touched) | set(placed.ended))
+        cache = self._recaller.cache
+        merged = np.array([skill for skill in placed.merged if cache.owner[skill] == user], np.int64)
+        known = dict(zip(merged.tolist(), cache.vectors(merged), strict=True)) if len(merged) else {}
+        shared = self._sharing.promote(change, user, fresh | placed.updated | known)
         return Learned(
             trajectory.id,
-            added=_ids(added),
-            merged=_ids(merged),
+            added=_ids(fresh),
+            merged=_ids(placed.merged),
+            updated=_ids(placed.updated),
             retired=_ids(retired),
+            shared=_ids(shared),
             complements=tuple((f"s{one}", f"s{other}") for one, other in complements),
             conflicts=tuple((f"s{one}", f"s{other}") for one, other in conflicts),
         )
@@ -101,24 +118,30 @@ class Learner:
     def _checked(self, trajectory: Trajectory) -> Trajectory:
         check_name("trajectory", trajectory.id)
         check_name("user", trajectory.user)
+        check_not_reserved("user", trajectory.user)
         for what, text in (("query", trajectory.query), ("outcome", trajectory.outcome)):
             if text:
                 check_text(what, text, self._settings.longest_text)
         check_names("skill", trajectory.skills)
         return replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
 
-    def _drafts(self, trajectory: Trajectory) -> list[NewSkill]:
+    def _drafts(self, trajectory: Trajectory, reward: float) -> list[SkillDraft]:
         """Return the extractor's drafts, checked like any input, because the extractor may be a model."""
-        longest = self._settings.longest_text
-        drafts: Sequence[SkillDraft] = self._extractor(trajectory, self._settings.new_skills)
+        settings = self._settings
+        good = reward >= settings.learn_from
+        heard = settings.wishes_from is None or reward >= settings.wishes_from
+        if not (good or heard):
+            return []
+        drafts = self._extractor(trajectory, settings.new_skills)[: settings.new_skills]
         return [
-            NewSkill(
-                trajectory.user,
-                check_text("drafted skill", draft.text, longest),
-                check_names("tool", draft.tools),
-                check_names("scenario", draft.scenarios),
+            replace(
+                draft,
+                text=check_text("drafted skill", draft.text, settings.longest_text),
+                tools=check_names("tool", draft.tools),
+                scenarios=check_names("scenario", draft.scenarios),
             )
-            for draft in drafts[: self._settings.new_skills]
+            for draft in drafts
+            if (heard if draft.wish else good)
         ]
 
     def _used(self, trajectory: Trajectory, user: int) -> list[int]:
@@ -126,41 +149,6 @@ class Learner:
         numbers = [found for found in map(skill_number, trajectory.skills) if found is not None]
         seen = self._store.skills(numbers, user)
         return [one for one in dict.fromkeys(numbers) if one in seen]
-
-    def _place(
-        self, change: Change, user: int, drafts: list[NewSkill], vectors: Float32Array
-    ) -> tuple[dict[int, Float32Array], list[int]]:
-        """Write the drafts. Return the added skills with their vectors, and the skills that drafts were merged into."""
-        cache, editor = self._recaller.cache, self._editor
-        members = np.fromiter(sorted(cache.owned.get(user, ())), np.int64)
-        added: dict[int, Float32Array] = {}
-        merged: list[int] = []
-        for draft, vector in zip(drafts, vectors, strict=True):
-            likely, similarity = cache.index.among(vector, 1, members) if len(members) else (members, np.zeros(0))
-            among = np.array([vector @ row for row in added.values()])
-            if len(likely) and similarity[0] > self._settings.merge_above:
-                existing = int(likely[0])
-            elif len(among) and among.max() > self._settings.merge_above:
-                existing = list(added)[int(among.argmax())]
-            else:
-                skill = skill_number(editor.write(change, [draft], vector[np.newaxis])[0].id) or 0
-                if skill in cache.owned.get(user, ()) or skill in added:
-                    existing = skill
-                else:
-                    added[skill] = vector
-                    continue
-            self._broaden(change, existing, draft)
-            if existing not in added:
-                merged.append(existing)
-        return added, list(dict.fromkeys(merged))
-
-    def _broaden(self, change: Change, skill: int, draft: NewSkill) -> None:
-        """Add a draft's tools and scenarios to the skill it was merged into."""
-        tools = self._store.nodes(change, "tool", draft.tools).values()
-        scenarios = self._store.nodes(change, "scenario", draft.scenarios).values()
-        edges = [EdgeRow("REQUIRES", skill, tool) for tool in tools]
-        edges += [EdgeRow("APPLIES_TO", skill, scenario) for scenario in scenarios]
-        self._store.add_edges(change, edges)
 
     def _complement(self, change: Change, skills: list[int]) -> list[tuple[int, int]]:
         needed = self._settings.complement_after
@@ -171,11 +159,11 @@ class Learner:
         return self._relate(change, "COMPLEMENTS", pairs)
 
     def _contradict(
-        self, change: Change, user: int, added: Mapping[int, Float32Array], scenarios: list[int]
+        self, change: Change, user: int, added: Mapping[int, Float32Array], scenarios: list[int], ended: set[int]
     ) -> list[tuple[int, int]]:
         """Check new skills against those of the same scenarios, and against each other."""
         store, cache = self._store, self._recaller.cache
-        others = {skill for scenario in scenarios for skill in store.skills_of(scenario)} - set(added)
+        others = {skill for scenario in scenarios for skill in store.skills_of(scenario)} - set(added) - ended
         known = np.array(sorted(skill for skill in others if skill < len(cache.live) and cache.live[skill]), np.int64)
         known = known[cache.visible_to(user, known)]
         texts = store.texts(list(added))
@@ -250,5 +238,5 @@ def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
         ) from None
 
 
-def _ids(numbers: Sequence[int]) -> tuple[str, ...]:
+def _ids(numbers: Iterable[int]) -> tuple[str, ...]:
     return tuple(f"s{one}" for one in numbers)

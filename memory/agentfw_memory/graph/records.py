@@ -147,7 +147,12 @@ class Learned:
     added: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
     """Existing skills that already said what was learned."""
+    updated: tuple[str, ...] = ()
+    """Existing wishes that became a newer version, because the user said something else now."""
     retired: tuple[str, ...] = ()
+    """Skills that ended: older wishes that a new one contradicts, and those beyond the maximum."""
+    shared: tuple[str, ...] = ()
+    """Shared copies that were made, because enough users have the same skill."""
     complements: tuple[tuple[str, str], ...] = ()
     conflicts: tuple[tuple[str, str], ...] = ()
 

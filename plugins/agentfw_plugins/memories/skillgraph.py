@@ -1,19 +1,24 @@
 """The memory `skillgraph`: recalls matching skills before acting, and turns good episodes into skills.
 
+What the user says becomes a wish, and calls that worked become a way. An observation is the user's own words if the
+environment marks it with `by="user"` (its `said` if there is one, else its text). What anybody else writes, in a mail
+or in an answer of a tool, never becomes part of a skill. `scenarios` in an observation's data says what the episode is
+about. Without it, the environment's name does.
+
 An episode counts once. It is recorded under the run, its own id and its user, so handing the same episode over again
 changes nothing, also when several runs share one store.
 
     agentfw run inbox --memory skillgraph
     agentfw run calendar --memory skillgraph --set memory.skillgraph.path=team.db --set memory.skillgraph.ablation=B1
 
-A skill appears in the prompt with its id, tools and scenarios. The skills that an episode used are read from its
-messages, as they were recalled, so a resumed run learns the same.
+A skill appears in the prompt with its id, tools and scenarios. The skills that an episode was shown are read from its
+messages, as they were recalled, so a resumed run learns the same. Those that it followed count as used.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -22,7 +27,7 @@ from typing import Literal
 from pydantic import Field
 
 from agentfw import Episode, Memory, Query, Recollection, Settings
-from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError
+from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError, followed
 
 from .graph_errors import translated_errors
 
@@ -64,7 +69,25 @@ class SkillGraphSettings(Settings):
         _PLAIN.communities, description="Algorithm that finds communities."
     )
     evolve: bool = Field(_PLAIN.evolve, description="Let episodes change the graph.")
-    learn_from: float = Field(_PLAIN.learn_from, description="Minimum reward of an episode to learn from.")
+    learn_from: float = Field(
+        _PLAIN.learn_from, description="Minimum reward of an episode to learn ways from: tools that worked."
+    )
+    wishes_from: float | None = Field(
+        _PLAIN.wishes_from, description="Minimum reward of an episode to learn the user's wishes from. Default: any."
+    )
+    newest_wins: bool = Field(
+        _PLAIN.newest_wins, description="Let a new wish replace older ones that it rewords or contradicts."
+    )
+    share_after: int = Field(
+        _PLAIN.share_after,
+        ge=0,
+        description="Number of users with the same skill before everyone is shown it, at least 3; 0 for never.",
+    )
+    profile_neighbours: int = Field(
+        _PLAIN.profile_neighbours,
+        ge=0,
+        description="Number of users with similar profiles whose communities a newcomer is counted to.",
+    )
     new_skills: int = Field(_PLAIN.new_skills, ge=0, description="Maximum number of new skills per episode.")
     merge_above: float = Field(_PLAIN.merge_above, gt=0, le=1, description="Similarity above which skills are merged.")
     complement_after: int = Field(
@@ -93,11 +116,21 @@ class SkillGraphMemory(Memory):
         self._where: str | Path = self.settings.path or ":memory:"
         self._run = ""
         self._opened: SkillGraph | None = None
+        self._met: dict[str, bytes] = {}
+        """A digest of the profile of each user that was met."""
 
     def open(self, folder: Path) -> None:
         self._run = folder.name
         if not self.settings.path:
             self._where = folder / "skills.db"
+
+    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+        text = _kept("\n".join(f"{view}: {words}" for view, words in profile.items()), _LONGEST_OUTCOME)
+        digest = blake2b(text.encode(errors="replace"), digest_size=16).digest()
+        if text.strip() and self._met.get(user) != digest:
+            with translated_errors():
+                self.graph.set_profile(user, text)
+            self._met[user] = digest
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         text = _kept(query.text, _LONGEST_QUERY)
@@ -133,40 +166,45 @@ class SkillGraphMemory(Memory):
     def _trajectory(self, episode: Episode) -> Trajectory:
         user = episode.task.user
         mark = blake2b(f"{self._run}\0{user}".encode(errors="replace"), digest_size=8).hexdigest()
-        observed = [str(event.data.get("text", "")) for event in episode.events if event.kind == "observation"]
+        observed = [event for event in episode.events if event.kind == "observation"]
+        theirs = [event.data for event in observed if event.data.get("by") == "user"]
+        said = [str(data.get("said") or data.get("text", "")) for data in theirs]
+        about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
+        scenarios = tuple(filter(_is_name, about or (episode.environment,)))
         return Trajectory(
             f"{episode.id} {mark}",
             user,
-            _kept(observed[0] if observed else "", _LONGEST_QUERY),
-            (episode.environment,) if _is_name(episode.environment) else (),
+            _kept(str(observed[0].data.get("text", "")) if observed else "", _LONGEST_QUERY),
+            scenarios,
             tuple(_steps(episode)),
-            _kept("\n".join(dict.fromkeys(_answers(episode))), _LONGEST_OUTCOME),
-            tuple(self._used(episode)),
+            _kept("\n".join(filter(None, dict.fromkeys(said))), _LONGEST_OUTCOME),
+            tuple(skill.id for skill in self._recalled(episode) if _follows(episode, skill)),
         )
 
-    def _used(self, episode: Episode) -> list[str]:
+    def _recalled(self, episode: Episode) -> list[Skill]:
         """The skills that the agent was shown, read from its messages."""
-        used: dict[str, None] = {}
+        found: dict[str, Skill] = {}
         for message in episode.messages:
             if message.role != "user":
                 continue
-            for found in _SHOWN.finditer(message.content):
-                if found[1] in used:
+            for shown in _SHOWN.finditer(message.content):
+                if shown[1] in found:
                     continue
                 try:
-                    skill = self.graph.skill(found[1])
+                    skill = self.graph.skill(shown[1])
                 except UnknownSkillError:
                     continue
                 # Other text may look similar; only the skill's own text counts.
-                if message.content.startswith(_line(skill), found.end()):
-                    used[found[1]] = None
-        return list(used)
+                if message.content.startswith(_line(skill), shown.end()):
+                    found[shown[1]] = skill
+        return list(found.values())
 
 
 def _shown(skill: Skill) -> str:
     """A skill as the agent reads it, in one line."""
     about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
     about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
+    about += ["wish of several users"] if skill.visibility == "shared" else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
 
 
@@ -175,24 +213,29 @@ def _line(skill: Skill) -> str:
 
 
 def _steps(episode: Episode) -> Iterator[Step]:
-    """The agent's calls and whether each was accepted."""
-    refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
+    """The agent's calls and whether each was carried out."""
+    failed = episode.failed_calls
     for turn in episode.turns:
         for call in turn.calls:
             if _is_name(call.name):
-                yield Step(call.name, call.name, call.id not in refused)
+                yield Step(call.name, call.name, call.id not in failed)
 
 
-def _answers(episode: Episode) -> Iterator[str]:
-    """The first observation after each intervention."""
-    waiting = False
+def _follows(episode: Episode, skill: Skill) -> bool:
+    """Whether what the agent did, and what came of it, does what the skill asks for."""
+    failed = episode.failed_calls
+    calls = [call for turn in episode.turns for call in turn.calls if call.id not in failed]
+    said = [str(value) for call in calls for value in call.arguments.values()]
     for event in episode.events:
-        if event.kind == "intervention":
-            waiting = True
-        elif event.kind == "observation" and waiting:
-            waiting = False
-            if text := str(event.data.get("text", "")):
-                yield text
+        if event.kind == "observation":
+            effects = [one for one in _listed(event.data.get("effects")) if isinstance(one, Mapping)]
+            said += [str(effect.get("text", "")) for effect in effects]
+    return followed(skill.text, [call.name for call in calls], said, tools=skill.tools, about=skill.scenarios)
+
+
+def _listed(value: object) -> Sequence[object]:
+    """A key of an observation's data, which any world may fill as it likes, as a list."""
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def _is_name(text: str) -> bool:

@@ -22,6 +22,10 @@ advantages stay as they are; a user whose rewards leave their history counts as 
 Chebyshev's inequality this affects at most 1 / bound^2 of the rewards of a user who doesn't change, measured from their
 mean. The default of 4 is what a normalised reward can reach in a group of 17.
 
+A group of one has no base advantage, as there is nothing to compare it with. With `base_baseline=running` its base
+reward is measured from the running mean of its query, over all users. This is fair because base rewards don't depend on
+the user, and it lets a training that plays each task once learn from both tracks.
+
 The paper's text at hand has lost its equations and constants. Baseline and scale are readings of its prose, and the
 numbers are common practice. The bound takes the place of a constant floor on sqrt(v), which would depend on the unit of
 the rewards. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches, its first
@@ -53,6 +57,11 @@ class PARPOSettings(LossSettings):
     base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage. The paper's value is lost.")
     personal_weight: float = Field(
         0.5, ge=0, description="Weight of the personal advantage. The paper's value is lost."
+    )
+    base_baseline: Literal["group", "running"] = Field(
+        "group",
+        description="Baseline of the base reward in a group of one: the group, so that nothing is learned from it, or "
+        "the running mean of its query over all users.",
     )
     baseline: Literal["min_upper", "max_lower", "anchor", "group"] = Field(
         "min_upper", description="Baseline that personal rewards are measured from. The paper's equation is lost."
@@ -104,12 +113,14 @@ class PARPO(Relative[PARPOSettings]):
     def __init__(self, settings: PARPOSettings) -> None:
         super().__init__(settings)
         self.anchors: dict[str, Anchor] = {}
+        self.queries: dict[str, Anchor] = {}
+        """Running statistics of the base rewards of each query. Base rewards are the same for every user."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         found: list[Advantage] = []
         users: dict[str, list[list[float]]] = {}
         for group in groups:
-            base = normalised([of_track(scored, "base") for scored in group])
+            base = self._base(group)
             rewards = [of_track(scored, "personal") for scored in group]
             names = [scored.episode.task.user for scored in group]
             for scored, general, personal in zip(group, base, self._personal(names, rewards), strict=True):
@@ -118,6 +129,8 @@ class PARPO(Relative[PARPOSettings]):
             for name in dict.fromkeys(names):
                 own = [reward for reward, other in zip(rewards, names, strict=True) if other == name]
                 users.setdefault(name, []).append(own)
+        if self.settings.base_baseline == "running":
+            self._count_queries(groups)
         self.figures["users"] = float(len(users))
         self.figures["users_without_anchor"] = float(sum(not self._counts(name) for name in users))
         for name, parts in users.items():
@@ -127,6 +140,24 @@ class PARPO(Relative[PARPOSettings]):
             self.figures["anchor_mean"] = mean([anchor.mean for anchor in anchors])
             self.figures["anchor_spread"] = mean([math.sqrt(anchor.variance) for anchor in anchors])
         return found
+
+    def _base(self, group: Sequence[Scored]) -> list[float]:
+        """The base advantages of one group."""
+        rewards = [of_track(scored, "base") for scored in group]
+        anchor = self.queries.get(group[0].episode.task.query)
+        running = self.settings.base_baseline == "running" and len(group) == 1
+        if not running or anchor is None or anchor.updates < self.settings.warm_up:
+            return normalised(rewards)
+        difference = rewards[0] - anchor.mean
+        unit = max(math.sqrt(anchor.variance), abs(difference) / self.settings.bound)
+        return [difference / unit if abs(difference) > ROUNDING * abs(anchor.mean) else 0.0]
+
+    def _count_queries(self, groups: Sequence[Sequence[Scored]]) -> None:
+        rewards: dict[str, list[float]] = {}
+        for scored in (one for group in groups for one in group):
+            rewards.setdefault(scored.episode.task.query, []).append(of_track(scored, "base"))
+        for query, some in rewards.items():
+            self.queries[query] = self._updated(self.queries.get(query), [some])
 
     def _personal(self, names: Sequence[str], rewards: Sequence[float]) -> list[float]:
         """The personal advantages of one group."""
@@ -176,16 +207,24 @@ class PARPO(Relative[PARPOSettings]):
         return Anchor(old * anchor.mean + new * middle, old * anchor.variance + new * variance, anchor.updates + 1)
 
     def state(self) -> dict[str, Any]:
-        return {"anchors": {name: list(astuple(anchor)) for name, anchor in self.anchors.items()}}
+        kept = {"anchors": self.anchors, "queries": self.queries}
+        return {
+            part: {name: list(astuple(anchor)) for name, anchor in anchors.items()} for part, anchors in kept.items()
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         try:
-            self.anchors = {
-                str(name): Anchor(float(middle), float(variance), int(updates))
-                for name, (middle, variance, updates) in state["anchors"].items()
-            }
+            self.anchors = _anchors(state["anchors"])
+            self.queries = _anchors(state.get("queries", {}))  # a state of before there were any has none
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StorageError(
                 f"the state holds no user anchors of parpo: {error!r}",
                 fix="resume with the optimizer and the version of agentfw that wrote the checkpoint",
             ) from error
+
+
+def _anchors(records: Mapping[str, Sequence[float]]) -> dict[str, Anchor]:
+    return {
+        str(name): Anchor(float(middle), float(variance), int(updates))
+        for name, (middle, variance, updates) in records.items()
+    }

@@ -85,7 +85,7 @@ class Preference(RewardModel):
 
     def _texts(self, episode: Episode) -> Iterator[str]:
         """The actions carried out, as texts."""
-        refused = {str(event.data.get("id")) for event in episode.events if event.kind == "refused"}
+        failed = episode.failed_calls
         for turn in episode.turns:
             if turn.finish == "interrupted":
                 continue
@@ -95,7 +95,7 @@ class Preference(RewardModel):
                 wanted = [
                     call for call in turn.calls if not self.settings.actions or call.name in self.settings.actions
                 ]
-                found = [_text_of(call) for call in wanted if call.id not in refused]
+                found = [_text_of(call) for call in wanted if call.id not in failed]
             yield from (text for text in found if text.strip())
 
 

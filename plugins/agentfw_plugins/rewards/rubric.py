@@ -1,5 +1,8 @@
 """The reward `rubric`: any policy judges the samples of a task relative to each other, by rules in words.
 
+With `per = "turn"`, each turn of an episode is compared with the same turn of the other samples, and the score belongs
+to this turn. That is for long episodes in which an early turn shouldn't pay for a later one.
+
 The judge reads the conversations only. It gets no score of another component and no figure of the environment, so it
 can't repeat them.
 
@@ -15,12 +18,13 @@ from there: its episodes are on disk, and so are the scores so far.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -38,6 +42,7 @@ from agentfw import (
     Score,
     Settings,
     Track,
+    Turn,
     Usage,
 )
 from agentfw.errors import PluginError, RequestRefusedError, SettingsError
@@ -49,6 +54,9 @@ from agentfw_rewardmodels.rubric import Usage as JudgeUsage
 from .library_errors import translated_errors
 
 __all__ = ["Rubric", "RubricSettings"]
+
+_Judged = tuple[Episode, Turn | None, Sequence[JudgedMessage]]
+"""An attempt, with its episode and, if a turn is judged by itself, its turn."""
 
 
 class RubricSettings(Settings):
@@ -64,6 +72,10 @@ class RubricSettings(Settings):
     parallel: int = Field(8, ge=1, description="Maximum number of groups judged at once.")
     retries: int = Field(2, ge=0, description="Number of retries after an unusable answer.")
     cache: str = Field("", description="File of cached judgements. Default: judgements.db in the run's folder.")
+    per: Literal["episode", "turn"] = Field(
+        "episode",
+        description="What is judged: whole episodes, or each turn against the same turn of the other samples.",
+    )
     track: Track = Field("base", description="Track of the score; `personal` if the rules are one user's.")
 
     @field_validator("policy", mode="before")
@@ -110,15 +122,28 @@ class Rubric(RewardModel):
         return self._made
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        if self.settings.per == "episode":
+            return await self._judged([(episode, None, _attempt(episode)) for episode in group])
+        by_turn: dict[int, list[_Judged]] = {}
+        for episode in group:
+            for turn in episode.turns:
+                if turn.finish != "interrupted":
+                    by_turn.setdefault(turn.index, []).append((episode, turn, _attempt_at(episode, turn)))
+        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, by_turn.values()))))
+
+    async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
+        """The scores of attempts that are compared with each other."""
         try:
-            judgement = await self.judge.judge([_attempt(episode) for episode in group])
+            judgement = await self.judge.judge([attempt for _, _, attempt in group])
         except JudgeRefused as refusal:
             raise refusal.__cause__ or refusal from None
         scores: list[Score] = []
         usages = chain([Usage(*astuple(judgement.usage))], repeat(Usage(0, 0, 0)))
-        for episode, value, usage in zip(group, judgement.scores, usages, strict=False):
-            scores.append(Score(episode.id, "rubric", value, self.settings.track, usage=usage))
-            scores.append(Score(episode.id, "rubric_failed", float(bool(judgement.failure)), counts=False))
+        for (episode, turn, _), value, usage in zip(group, judgement.scores, usages, strict=False):
+            round, index = (None, None) if turn is None else (turn.round or None, turn.index)
+            failed, track = float(bool(judgement.failure)), self.settings.track
+            scores.append(Score(episode.id, "rubric", value, track, round, index, usage=usage))
+            scores.append(Score(episode.id, "rubric_failed", failed, "base", round, index, counts=False))
         return scores
 
     async def close(self) -> None:
@@ -151,15 +176,35 @@ class Rubric(RewardModel):
         return Answer(generation.text, JudgeUsage(*astuple(generation.usage)))
 
 
-def _attempt(episode: Episode) -> list[Mapping[str, Any]]:
-    """An episode as the judge reads it, without call ids, which would make equal attempts differ."""
-    attempt: list[Mapping[str, Any]] = []
-    for message in episode.messages:
-        entry: dict[str, Any] = {"role": message.role, "content": message.content}
-        if message.calls:
-            entry["calls"] = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.calls]
-        attempt.append(entry)
-    return attempt
+def _attempt(episode: Episode) -> list[JudgedMessage]:
+    """An episode as the judge reads it: what was shown, each message once, and every answer.
+
+    The episode's messages lack answers that no later turn was shown, the last one above all.
+    """
+    attempt: list[JudgedMessage] = []
+    shown, answers = set[int](), set[str]()
+    for turn in episode.turns:
+        for index in turn.shown:
+            message = episode.messages[index]
+            if index not in shown and not (message.role == "assistant" and message.content in answers):
+                attempt.append(_entry(message))
+            shown.add(index)
+        if turn.text or turn.calls:
+            attempt.append(_entry(Message("assistant", turn.text, turn.calls)))
+        answers.add(turn.text)
+    return attempt + [_entry(message) for index, message in enumerate(episode.messages) if index not in shown]
+
+
+def _attempt_at(episode: Episode, turn: Turn) -> list[JudgedMessage]:
+    """One turn as the judge reads it: what it was shown, and its answer."""
+    shown = [_entry(episode.messages[index]) for index in turn.shown]
+    return [*shown, _entry(Message("assistant", turn.text, turn.calls))]
+
+
+def _entry(message: Message) -> JudgedMessage:
+    """A message without call ids, which would make equal attempts differ."""
+    calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.calls]
+    return {"role": message.role, "content": message.content, **({"calls": calls} if calls else {})}
 
 
 def _rules_in(path: str) -> list[str]:

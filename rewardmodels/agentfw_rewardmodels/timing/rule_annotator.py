@@ -32,8 +32,16 @@ __all__ = ["annotate"]
 WORDS_OF_A_WISH = 5
 
 
-def annotate(dialogue: Dialogue, catalog: Catalog | None = None, *, recognisable: int | None = None) -> Annotation:
+def annotate(
+    dialogue: Dialogue,
+    catalog: Catalog | None = None,
+    *,
+    recognisable: int | None = None,
+    later: Mapping[int, int] | None = None,
+) -> Annotation:
     """The references of a dialogue. `recognisable` is the turn at which the customer's wish can be recognised.
+
+    For a trigger that has nothing to do with this wish, `later` has the turn at which it can be foreseen, by its turn.
 
     With a catalog, optional inputs are listed as such, and other spellings of a value count as saying it.
     """
@@ -49,14 +57,17 @@ def annotate(dialogue: Dialogue, catalog: Catalog | None = None, *, recognisable
                 fix="add the action to the catalog, or leave the dialogue out",
             )
         name = action.name if action else trigger.action
-        recognised = min(wish, trigger.turn)
+        recognised = min((later or {}).get(trigger.turn, wish), trigger.turn)
         known = {
             one: _said(value, action.find(one) if action else None, texts[: trigger.turn - 1]) or recognised
             for one, value in trigger.values.items()
         }
         start = max(recognised, gone.get(name, 0) + 1)
+        changes = {start, trigger.turn, *known.values()}
         for turn in range(start, trigger.turn + 1):
-            references.setdefault(turn, []).append(_opportunity(name, trigger, turn, known, action))
+            if turn in changes:
+                opportunity = _opportunity(name, trigger, turn, known, action)
+            references.setdefault(turn, []).append(opportunity)
         gone[name] = trigger.turn
     turns = tuple(TurnOpportunities(dialogue.id, turn, tuple(found)) for turn, found in sorted(references.items()))
     return Annotation(dialogue.id, len(dialogue.turns), turns)

@@ -39,6 +39,7 @@ def begin(model: Path, adapter: Path, **settings: Any) -> LoraLearner:
     return learner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "fix"),
     [
@@ -67,6 +68,7 @@ def test_what_changes_the_computation_is_refused_by_name(
     assert fix in caught.value.fix
 
 
+@pytest.mark.slow
 def test_settings_that_follow_the_adapter_take_it(small_model: Path, adapter: Path) -> None:
     """Another alpha on both sides: it loads, and its logprobs are those of that alpha."""
     plain = begin(small_model, adapter).logprobs(PROMPT, ANSWER)

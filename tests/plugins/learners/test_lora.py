@@ -147,6 +147,7 @@ def test_a_folder_without_weights_has_them_drawn_from_the_seed(make_model: Calla
         LoraLearner(LoraSettings(model=str(folder))).logprobs(PROMPT, GOOD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"weights": "all"}, {"optimizer": "adamw_8bit", "rank": 64}, {"steps": 2}])
 def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
     learner_of: Callable[..., LoraLearner], tmp_path: Path, make_batch: MakeBatch, changes: dict[str, Any]
@@ -418,6 +419,7 @@ def test_full_memory_says_what_to_lower(
     assert caught.value.fix == "set learner.tokens=500 or learner.checkpointing=true or learner.precision=nf4"
 
 
+@pytest.mark.slow
 def test_an_adapter_of_another_base_is_refused(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, make_model: Callable[..., Path], tmp_path: Path
 ) -> None:

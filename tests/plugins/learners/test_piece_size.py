@@ -64,6 +64,7 @@ def figures_of(model: Path, turns: list[TurnTokens], **changes: Any) -> tuple[di
     return Descent(made, optimizer, made.settings, 1e-3).learn([lessons], Loss(), 1), made
 
 
+@pytest.mark.slow
 def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path) -> None:
     turns = samples_of(1200, 500)
 
@@ -74,6 +75,7 @@ def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path
     assert small["tokens_unique"] == found["tokens_unique"] < small["tokens_computed"]
 
 
+@pytest.mark.slow
 def test_little_memory_makes_small_pieces(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plenty, made = figures_of(small_model, samples_of(1200, 500))
     monkeypatch.setattr(memory_budget, "machine_memory", lambda: 20 << 20)
@@ -84,6 +86,7 @@ def test_little_memory_makes_small_pieces(small_model: Path, monkeypatch: pytest
     assert found["tokens_computed"] > plenty["tokens_computed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", ["tree", "plain"])
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_what_a_token_is_said_to_keep_grows_with_what_is_computed(

@@ -45,6 +45,7 @@ def deep_models(make_model: Callable[..., Path], tmp_path_factory: pytest.TempPa
     return [make_model(home / str(seed), seed=seed, **DEEP) for seed in SEEDS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("packing", ["tree", "plain"])
 def test_a_deep_confident_model_in_bf16_can_be_trained(deep_models: list[Path], seed: int, packing: Any) -> None:
@@ -55,6 +56,7 @@ def test_a_deep_confident_model_in_bf16_can_be_trained(deep_models: list[Path], 
     assert network.base.dtype is torch.bfloat16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("wrong", [last_position_off_by_one, positions_without_tree, mask_without_tree])
 def test_the_same_model_with_a_mistake_is_refused(

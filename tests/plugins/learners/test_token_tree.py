@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def readings(packed: Packed, turns: list[TurnTokens]) -> dict[int, list[tuple[tu
     return found
 
 
+@pytest.mark.slow
 @given(some_turns, st.integers(1, 40))
 def test_each_token_is_predicted_from_the_whole_of_what_came_before_it_and_from_nothing_else(
     turns: list[TurnTokens], budget: int
@@ -53,6 +55,7 @@ def test_each_token_is_predicted_from_the_whole_of_what_came_before_it_and_from_
         assert found[number] == [(whole[:place], whole[place]) for place in starts]
 
 
+@pytest.mark.slow
 @given(some_turns)
 def test_what_turns_share_is_there_once(turns: list[TurnTokens]) -> None:
     (packed,) = pack(turns, 1000)
@@ -62,6 +65,7 @@ def test_what_turns_share_is_there_once(turns: list[TurnTokens]) -> None:
     assert packed.positions[0].tolist() == (seen(packed).sum(1) - 1).tolist()
 
 
+@pytest.mark.slow
 @given(some_turns)
 def test_blocks_and_subtrees_say_the_same(turns: list[TurnTokens]) -> None:
     (packed,) = pack(turns, 1000)
@@ -71,6 +75,7 @@ def test_blocks_and_subtrees_say_the_same(turns: list[TurnTokens]) -> None:
     assert (seen(packed) == below).all()
 
 
+@pytest.mark.slow
 @given(some_turns)
 def test_a_block_for_each_fork_is_enough(turns: list[TurnTokens]) -> None:
     (packed,) = pack(turns, 1000)
@@ -80,6 +85,7 @@ def test_a_block_for_each_fork_is_enough(turns: list[TurnTokens]) -> None:
     assert len(packed.blocks) < 2 * len(leaves)
 
 
+@pytest.mark.slow
 @given(some_turns, st.integers(1, 40))
 def test_a_tree_keeps_to_its_budget_unless_it_is_a_single_turn(turns: list[TurnTokens], budget: int) -> None:
     for packed in pack(turns, budget):

@@ -70,6 +70,7 @@ def networks(small_model: Path) -> dict[str, tuple[Network, Network]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lora", "all", "checkpointing"])
 @given(some=lessons, loss=losses, budget=st.sampled_from([7, 20, 1000]))
 @hypothesis_settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -129,6 +130,7 @@ def test_other_families_of_models_come_out_the_same_or_are_refused(
         assert float((one - other).norm()) <= 1e-4 * float(other.norm())
 
 
+@pytest.mark.slow
 def test_flex_attention_takes_the_tree_of_a_whole_model(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on CUDA, but forwards only and without kernels of its own, which torch doesn't have for CPUs."""
     from torch.nn.attention.flex_attention import flex_attention

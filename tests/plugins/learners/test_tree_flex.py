@@ -79,6 +79,7 @@ def test_a_mask_says_of_each_block_what_its_pairs_say(prompt: int, answer: int, 
     assert whole.tolist() == blocks.all((1, 3)).tolist()
 
 
+@pytest.mark.slow
 def test_trees_of_any_length_are_compiled_for_few_shapes() -> None:
     """Torch gives up compiling after eight shapes, and then holds all scores."""
     torch._dynamo.utils.counters.clear()

@@ -76,6 +76,7 @@ def test_what_was_added_is_recalled_with_its_reasons(filled: Memory) -> None:
     assert [hit["skill"]["owner"] for hit in others] == ["ben"]
 
 
+@pytest.mark.slow
 def test_stats_say_how_much_there_is(filled: Memory) -> None:
     assert "1 shared, 1 private" in filled("stats").out
     found = filled("stats", "--json").json

@@ -235,3 +235,21 @@ def test_variance_within_groups_leaves_out_how_hard_tasks_are(chosen, make) -> N
 def test_a_foreign_checkpoint_is_refused(chosen, state: dict[str, object]) -> None:
     with pytest.raises(StorageError, match="anchors"):
         chosen("parpo", AT_ONCE).restore(state)
+
+
+def test_alone_a_base_reward_is_measured_from_the_running_mean_of_its_query(chosen, make, values) -> None:
+    """Base rewards 1 and 3 come first, in groups of one: mean 2, variance 1, over both users.
+
+    Base 5: (5 - 2) / 1 = 3, half of it is 1.5. The anchor was read first. Without the setting, there is no base track.
+    """
+    first = [make.tracked([1.0], [0.5]), make.tracked([3.0], [0.5], index=1, user="ben")]
+    second = [make.tracked([5.0], [0.5], index=2, user="cem")]
+    running, plain = (chosen("parpo", {**AT_ONCE, "base_baseline": one}) for one in ("running", "group"))
+    for parpo in (running, plain):
+        assert values(parpo.advantages(first)) == [0.0, 0.0]
+
+    assert values(running.advantages(second)) == pytest.approx([1.5])
+    assert values(plain.advantages(second)) == [0.0]
+    again = chosen("parpo", {**AT_ONCE, "base_baseline": "running"})
+    again.restore(json.loads(json.dumps(running.state())))
+    assert again.queries == running.queries

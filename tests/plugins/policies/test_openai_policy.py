@@ -543,6 +543,7 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
     assert server.most_in_flight == 3
 
 
+@pytest.mark.slow
 def test_two_hundred_requests_in_flight_finish() -> None:
     with serving(slow(3.0)) as (address, server):
         assert len(many(policy_at(address, concurrency=200), 200)) == 200

@@ -81,6 +81,7 @@ def answers(requests: Sequence[Request], *, together: bool = True, **settings: A
     return using(ask, **settings)
 
 
+@pytest.mark.slow
 def test_its_answers_are_understood(kept: Sequence[Episode]) -> None:
     formats = [value for episode in kept for value in episode.series("format")]
 
@@ -93,6 +94,7 @@ def test_it_errs_less_than_any_simple_rule(kept: Sequence[Episode]) -> None:
     assert bootstrap(errors).high < 0.6  # the best simple rule errs at 0.70, chance at 0.81
 
 
+@pytest.mark.slow
 def test_who_shares_its_batch_changes_nothing(asked: Sequence[Request]) -> None:
     assert answers(asked) == answers(asked, together=False) == answers(asked[::-1], batch=2)[::-1]
 
@@ -130,6 +132,7 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
         assert (one.temperature, one.top_p) == (temperature, top_p)
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_again_and_another_seed_something_else(asked: Sequence[Request]) -> None:
     def drawn(seed: int) -> list[str]:
         sampling = Sampling(seed=seed, temperature=1.5)
@@ -147,6 +150,7 @@ def test_a_prompt_beyond_its_context_is_told_by_its_lengths() -> None:
         answers([long])
 
 
+@pytest.mark.slow
 def test_a_new_version_answers_under_its_name_and_the_old_one_is_gone(tmp_path: Path, asked: Sequence[Request]) -> None:
     from safetensors.numpy import load_file, save_file
 

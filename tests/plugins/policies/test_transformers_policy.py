@@ -103,6 +103,7 @@ def test_the_policy_says_of_its_answer_what_it_said_when_it_gave_it(small_model:
     assert list(again) == pytest.approx(list(answer.logprobs), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_tokens_come_as_often_as_their_probability_says(small_model: Path) -> None:
     draws = 400
     ask = [Message("user", "tea")]
@@ -147,6 +148,7 @@ def test_an_answer_ends_at_its_end_token(make_model: Make, tmp_path: Path) -> No
 # -- many at once ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_answer_depends_on_nobody_beside_it(small_model: Path) -> None:
     requests = [request(number) for number in range(24)]
 
@@ -206,6 +208,7 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
     assert sum(computed) <= prompt + 16 + 8 * 32 + len(later.prompt_ids) - prompt + 32
 
 
+@pytest.mark.slow
 def test_the_program_goes_on_while_tokens_are_made(small_model: Path) -> None:
     async def use(policy: TransformersPolicy) -> int:
         beats = 0
@@ -234,6 +237,7 @@ def test_a_request_that_is_given_up_leaves_room(small_model: Path) -> None:
 # -- new weights -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_published_adapter_answers_under_its_version(small_model: Path, make_adapter: Make, tmp_path: Path) -> None:
     from peft import PeftModel
 
@@ -261,6 +265,7 @@ def test_a_published_adapter_answers_under_its_version(small_model: Path, make_a
         assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_requests_in_flight_end_with_the_version_that_they_began_with(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:

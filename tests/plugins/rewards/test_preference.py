@@ -49,6 +49,7 @@ async def _score(model: Preference, episode: Episode) -> Any:
 MUSEUM, FOOTBALL = "the museum of clocks", "a football match of the school"
 
 
+@pytest.mark.slow
 def test_each_user_is_given_what_they_like(host: Host, town: Any) -> None:
     model = make(host, town)
     for user, liked, other in (("user-0", MUSEUM, FOOTBALL), ("user-1", FOOTBALL, MUSEUM)):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Moment
-from agentfw.episode import Call, Episode, Message, Task, Usage
+from agentfw.episode import Call, Episode, Message, Task, Turn, Usage
 from agentfw.errors import AgentfwError, EndpointError, SettingsError, UnknownNameError, UsageError
 from agentfw.host import Host
 from agentfw.runs.folder import RunFolder
@@ -85,8 +85,8 @@ def test_a_program_judges_the_groups_of_a_run(host: Host, tmp_path: Path) -> Non
     assert len(set(found[:3])) > 1
     assert all(0 <= reward <= 1 for reward in found)
     for episode, reward in zip(run.folder.episodes(), found, strict=True):
-        said = [json.dumps([call.name for call in message.calls]) for message in episode.messages]
-        assert bool(reward) == ("write" in "".join(said))
+        said = [call.name for turn in episode.turns for call in turn.calls]
+        assert bool(reward) == ("write" in said)
     assert summary.figures["rubric_failed"].estimate == 0.0
     assert (run.folder.path / "judgements.db").is_file()
 
@@ -136,6 +136,44 @@ def test_attempts_that_differ_in_the_ids_of_their_calls_are_one(host: Host) -> N
     asyncio.run(model.score([episode(0), episode(1)]))
     (question,) = QUESTIONS
     assert len(attempts(question)) == 1
+
+
+def answered(sample: int, *texts: str) -> Episode:
+    """An episode whose turns have these answers. The record has no message for the last one."""
+    episode = Episode(Task(0, 7, sample=sample))
+    for index, text in enumerate(texts):
+        before = [Message("assistant", texts[index - 1])] if index else []
+        episode.messages += [*before, Message("user", f"question {index + 1}")]
+        episode.turns.append(Turn(index, 0, 0, index + 1, tuple(range(len(episode.messages))), text))
+    return episode
+
+
+def test_the_judge_reads_the_last_answer_too(host: Host) -> None:
+    model = host.create("reward", "rubric", judge(diligence)["settings"])
+
+    asyncio.run(model.score([answered(0, "tea", "write"), answered(1, "tea", "sleep")]))
+
+    (question,) = QUESTIONS
+    assert question.count("tea") == 1
+    assert set(attempts(question).values()) == {
+        '{"role": "assistant", "content": "write"}',
+        '{"role": "assistant", "content": "sleep"}',
+    }
+
+
+def test_turns_are_judged_one_by_one_with_what_came_before(host: Host) -> None:
+    model = host.create("reward", "rubric", {**judge(diligence)["settings"], "per": "turn"})
+
+    scores = asyncio.run(model.score([answered(0, "write", "write write"), answered(1, "sleep", "write")]))
+
+    marks = {(one.episode, one.turn, one.round): one.value for one in scores if one.component == "rubric"}
+    assert len(QUESTIONS) == 2
+    assert marks == {
+        ("00000-0", 0, 1): 0.01,
+        ("00000-1", 0, 1): 0.0,
+        ("00000-0", 1, 2): 0.03,
+        ("00000-1", 1, 2): 0.01,
+    }
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ test_the_toolbox_keeps_the_contract = contract_tests("tool", lambda: MCPToolbox(
 # -- what works --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls() -> None:
     async def run() -> None:
         async with opened(started_here()) as tools:
@@ -109,6 +110,7 @@ def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls() -> N
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_all_pages_of_the_list_are_read_and_schemas_are_left_as_they_are() -> None:
     async def run() -> None:
         async with opened(started_here("pages.py")) as tools:
@@ -119,6 +121,7 @@ def test_all_pages_of_the_list_are_read_and_schemas_are_left_as_they_are() -> No
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
     async def run() -> None:
         async with opened(started_here(only=("forecast", "add"), prefix="kitchen_")) as tools:
@@ -128,6 +131,7 @@ def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_content_that_is_no_text_is_described_and_structured_content_is_json() -> None:
     album, forecast = answers(started_here(), ("album", {}), ("forecast", {}))
     assert album == (True, "a picture:\n[image/png, 6 bytes]\n[plan: file:///plan.txt]\ninner words")
@@ -135,6 +139,7 @@ def test_content_that_is_no_text_is_described_and_structured_content_is_json() -
     assert '"grey"' in forecast[1]
 
 
+@pytest.mark.slow
 def test_a_program_gets_its_variables_and_secrets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KITCHEN_SECRET", "s3cret")
     monkeypatch.setenv("NOT_HANDED_ON", "x")
@@ -145,6 +150,7 @@ def test_a_program_gets_its_variables_and_secrets_by_name(monkeypatch: pytest.Mo
     assert "s3cret" not in repr(settings)
 
 
+@pytest.mark.slow
 def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # of no use for a server on this machine
     settings = MCPSettings(url=f"http://127.0.0.1:{port}/mcp", token_env="KITCHEN_TOKEN")
@@ -160,6 +166,7 @@ def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.Monkey
         assert answers(settings, ("add", {"a": 2, "b": 2}), ("fail", {}))[0] == (True, "4")
 
 
+@pytest.mark.slow
 def test_many_calls_at_once_get_their_own_answers() -> None:
     async def run() -> None:
         async with opened(started_here()) as tools:
@@ -172,12 +179,14 @@ def test_many_calls_at_once_get_their_own_answers() -> None:
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tool_that_fails_is_an_observation_with_its_reason() -> None:
     ((went_well, text),) = answers(started_here(), ("fail", {}))
     assert not went_well
     assert "the drawer is stuck" in text
 
 
+@pytest.mark.slow
 def test_arguments_that_do_not_fit_are_an_observation_that_names_them() -> None:
     wrong, missing = answers(started_here(), ("add", {"a": "two", "b": 3}), ("add", {}))
     assert not wrong[0]
@@ -186,12 +195,14 @@ def test_arguments_that_do_not_fit_are_an_observation_that_names_them() -> None:
     assert "required" in missing[1]
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_given_up_and_the_next_one_works() -> None:
     slow, next_one = answers(started_here(timeout=1), ("dawdle", {"seconds": 1.3}), ("add", {"a": 1, "b": 2}))
     assert slow == (False, "dawdle timed out after 1 s")
     assert next_one == (True, "3")
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_during_a_call_is_an_observation_and_the_call_is_not_repeated(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     settings = started_here(env={"STARTS": str(starts)})
@@ -204,6 +215,7 @@ def test_a_server_that_dies_during_a_call_is_an_observation_and_the_call_is_not_
     assert len(starts.read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_between_calls_is_started_again_for_the_next() -> None:
     async def run() -> None:
         async with opened(started_here()) as tools:
@@ -218,6 +230,7 @@ def test_a_server_that_was_killed_between_calls_is_started_again_for_the_next() 
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_come_back_is_an_observation(tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     program.write_text((SERVERS / "tools.py").read_text())
@@ -234,6 +247,7 @@ def test_a_server_that_cannot_come_back_is_an_observation(tmp_path: Path) -> Non
     assert "the disk is gone" in text
 
 
+@pytest.mark.slow
 def test_no_process_is_left_when_a_toolbox_is_closed_and_closed_tools_say_so() -> None:
     async def run() -> None:
         async with opened(started_here()) as tools:
@@ -259,6 +273,7 @@ def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
     assert asyncio.run(run()) < 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sessions", ["", "1"])
 def test_a_server_at_a_url_may_be_started_anew_between_calls(port: int, sessions: str) -> None:
     async def run() -> None:
@@ -276,6 +291,7 @@ def test_a_server_at_a_url_may_be_started_anew_between_calls(port: int, sessions
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_server_with_sessions_that_was_replaced_unnoticed_is_asked_again(port: int) -> None:
     async def run() -> None:
         with served(port, SESSIONS="1"):
@@ -288,6 +304,7 @@ def test_a_server_with_sessions_that_was_replaced_unnoticed_is_asked_again(port:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_server_at_a_url_that_dies_during_a_call_is_an_observation(port: int) -> None:
     async def run() -> tuple[bool, str]:
         with served(port):
@@ -336,6 +353,7 @@ def test_nobody_at_the_url_is_told(port: int) -> None:
     assert f"http://127.0.0.1:{port}/mcp can't be reached" in error.message
 
 
+@pytest.mark.slow
 def test_a_wanted_tool_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     with pytest.raises(UnknownNameError) as caught:

@@ -95,6 +95,7 @@ def test_tensorboard_can_keep_all_runs_in_one_folder(tmp_path: Path) -> None:
     assert scalars(tmp_path / "all" / RUN, "reward") == [(0, 0.25)]
 
 
+@pytest.mark.slow
 def test_tensorboard_loads_neither_torch_nor_tensorflow(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from agentfw_plugins.trackers.tensorboard import *\n"
@@ -123,6 +124,7 @@ def history(store: Path, name: str) -> list[tuple[int, float]]:
     return sorted((metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, name))
 
 
+@pytest.mark.slow
 def test_mlflow_has_one_run_however_often_it_is_broken_off(tmp_path: Path) -> None:
     track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.25}}, finished=False)
     _, run = mlflow_run(tmp_path / "mlflow")
@@ -134,6 +136,7 @@ def test_mlflow_has_one_run_however_often_it_is_broken_off(tmp_path: Path) -> No
     assert run.data.metrics["summary/reward"] == 0.75
 
 
+@pytest.mark.slow
 def test_mlflow_has_the_settings_as_parameters(tmp_path: Path) -> None:
     track(MLflowTracker(MLflowSettings()), tmp_path, {})
     _, run = mlflow_run(tmp_path / "mlflow")
@@ -148,6 +151,7 @@ def test_mlflow_has_the_settings_as_parameters(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_mlflow_takes_settings_that_are_long_or_many_and_names_that_it_forbids(tmp_path: Path) -> None:
     tracker = MLflowTracker(MLflowSettings())
     tracker.begin(RUN, tmp_path, {"prompt": "x" * 20_000, "many": list(range(250)), "a@b": 1})
@@ -160,6 +164,7 @@ def test_mlflow_takes_settings_that_are_long_or_many_and_names_that_it_forbids(t
     assert math.isnan(run.data.metrics["lost"])
 
 
+@pytest.mark.slow
 def test_mlflow_runs_can_share_a_store_and_be_told_apart(tmp_path: Path) -> None:
     from mlflow.tracking import MlflowClient
 
@@ -176,6 +181,7 @@ def test_mlflow_runs_can_share_a_store_and_be_told_apart(tmp_path: Path) -> None
     assert len(client.search_runs([experiment.experiment_id])) == 1, "the store's address is the same store"
 
 
+@pytest.mark.slow
 def test_mlflow_begins_anew_where_the_store_knows_nothing_of_the_run(tmp_path: Path) -> None:
     for step, note in enumerate(["deleted", "", "{}", "[]", '{"store": "elsewhere", "run": "abc"}']):
         track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 9.0}}, finished=False)
@@ -302,6 +308,7 @@ def listener() -> Iterator[tuple[str, list[bytes]]]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_tracker_asks_for_the_network_by_default(
     kind: str, tmp_path: Path, listener: tuple[str, list[bytes]]
@@ -348,6 +355,7 @@ def test_settings_without_a_name_are_refused() -> None:
         WandbSettings.model_validate({"mode": "disabled"})
 
 
+@pytest.mark.slow
 def test_mlflow_says_nothing_while_it_makes_its_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         track(MLflowTracker(MLflowSettings()), tmp_path, {})

@@ -298,6 +298,7 @@ class CalendarConflicts(Environment):
             "right": right,
             "because": {"principle": found.principle, "valued": found.valued},
             "said": found.said,
+            "by": "user",
         }
         return data, f'feedback: {verdict} "{found.said}"'
 

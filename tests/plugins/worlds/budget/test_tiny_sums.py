@@ -29,6 +29,7 @@ def solve(model: str, count: int, split: str) -> list[Episode]:
     return asyncio.run(each())
 
 
+@pytest.mark.slow
 def test_it_solves_sums_that_it_has_not_seen_and_takes_no_notice_of_the_budget() -> None:
     outcomes = [episode.outcome for episode in solve("tiny-sums", 200, "validation")]
     tokens = {

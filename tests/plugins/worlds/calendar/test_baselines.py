@@ -29,6 +29,7 @@ def test_a_reference_is_what_the_policy_of_that_rule_reaches(rule: str) -> None:
     assert environment.references(task)[RULE_TITLES[rule]] == pytest.approx(episode.outcome)
 
 
+@pytest.mark.slow
 def test_chance_is_chance(calendars: list[Calendar]) -> None:
     generator = Random(7)
 

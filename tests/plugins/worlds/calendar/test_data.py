@@ -33,6 +33,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_the_manifest_says_what_is_there(made: tuple[Path, dict[str, Any]]) -> None:
     folder, manifest = made
     assert json.loads((folder / "MANIFEST.json").read_text("utf-8")) == manifest
@@ -64,6 +65,7 @@ def test_rows_are_those_of_the_data_set(made: tuple[Path, dict[str, Any]]) -> No
     assert len(events) == len(calendar.events)
 
 
+@pytest.mark.slow
 def test_one_seed_gives_the_same_bytes_whatever_the_number_of_processes(tmp_path: Path) -> None:
     manifests = [
         make_data(tmp_path / str(jobs), users=3, seed=5, ics=["all"], parquet=False, jobs=jobs) for jobs in (1, 2)
@@ -86,6 +88,7 @@ def test_every_split_has_an_organisation(users: int) -> None:
     assert counts["train"] >= 1
 
 
+@pytest.mark.slow
 def test_parquet_holds_the_same_rows(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     make_data(tmp_path, users=3, seed=7)
@@ -147,6 +150,7 @@ def test_an_ics_file_reads_back(calendar: Calendar) -> None:
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_make_prints_a_table_or_json(tmp_path: Path) -> None:
     runner = CliRunner()
     line = ["make", "calendar", "--out", str(tmp_path / "a"), "--users", "3", "--no-parquet"]

@@ -221,6 +221,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_one_seed_gives_the_same_bytes_in_every_process() -> None:
     digests = set()
     for hash_seed in ("0", "1", "4242"):
@@ -251,6 +252,7 @@ def test_knowing_the_role_is_not_knowing_the_user(calendars: list[Calendar]) -> 
     assert 0.35 < np.mean(errors) < 0.65
 
 
+@pytest.mark.slow
 def test_everybody_values_at_least_two_things(tmp_path: Path) -> None:
     """Also where a role says little: who values one thing only never has anything to weigh."""
     bakery = (Path(__file__).parent / "bakery.yaml").read_text("utf-8")

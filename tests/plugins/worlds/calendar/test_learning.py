@@ -54,6 +54,7 @@ def learned(calendar: Calendar, prior: Prior) -> list[float]:
 # -- the linear learner ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_linear_learns_its_user_over_the_year(calendars: list[Calendar]) -> None:
     """The bounds are wider than docs/results/calendar.md (0.12, 0.29, 0.89), so that they hold for any world."""
     expected = [fitted_prior().of(f"{c.user.organisation.schema.archetype}/{c.user.role.title}") for c in calendars]
@@ -66,6 +67,7 @@ def test_linear_learns_its_user_over_the_year(calendars: list[Calendar]) -> None
     assert errors.mean(axis=1).max() < 0.3
 
 
+@pytest.mark.slow
 def test_expecting_nothing_it_starts_at_chance_and_still_learns(calendars: list[Calendar]) -> None:
     errors = np.array([learned(calendar, Prior.flat()) for calendar in calendars])
     parts = np.array([quarters(row) for row in errors]).mean(axis=0)
@@ -85,6 +87,7 @@ def test_simple_rules_stay_far_from_the_user(calendars: list[Calendar]) -> None:
         assert wrong / total > 0.6, name
 
 
+@pytest.mark.slow
 def test_through_the_engagement_linear_is_the_learner_itself(calendars: list[Calendar]) -> None:
     environment = CalendarConflicts()
     for task, calendar in list(zip(environment.tasks(10, 7, "test"), calendars, strict=True))[:2]:

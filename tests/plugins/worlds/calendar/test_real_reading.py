@@ -231,6 +231,7 @@ def test_a_hundred_thousand_events_are_read_in_bounded_time(tmp_path: Path) -> N
     assert time.process_time() - began < 30
 
 
+@pytest.mark.slow
 def test_too_many_events_at_once_are_refused_before_they_are_read(tmp_path: Path) -> None:
     path = many(tmp_path / "dense.ics", 20_001, 2015)
 

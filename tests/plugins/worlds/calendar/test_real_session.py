@@ -326,6 +326,7 @@ class Typed:
         os.write(self.terminal, text.encode())
 
 
+@pytest.mark.slow
 def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions, ics_file: IcsFile) -> None:
     typed = Typed(sessions.words(ics_file(GROUP, CALL, DENTIST)))
 
@@ -347,6 +348,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions
     assert typed.process.wait(30) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
 def test_a_session_that_is_cut_off_keeps_every_answer(
     sessions: Sessions, ics_file: IcsFile, kill: signal.Signals
@@ -378,6 +380,7 @@ def test_the_help_of_run_tells_of_it() -> None:
     assert "Decide the conflicts of your own calendar." in shown("calendar", "--ics", "--help")
 
 
+@pytest.mark.slow
 def test_a_persons_calendar_keeps_the_promises_of_an_environment(tmp_path: Path, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     made = itertools.count()

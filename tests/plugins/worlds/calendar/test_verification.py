@@ -143,6 +143,7 @@ def altered_people(shown: Round, calendar: Calendar, more: tuple[str, ...]) -> R
 CASES = [(point, name, change) for point, some in BREAKS.items() for name, change in some]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("point", "name", "change"), CASES, ids=[f"{point}: {name}" for point, name, _ in CASES])
 def test_a_broken_round_is_rejected_with_the_point_that_it_breaks(
     point: str, name: str, change: Break, calendar: Calendar

@@ -137,6 +137,7 @@ class Nowhere:
     def after(self, delay: float, call: Any) -> Any: ...
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "fits"),
     [

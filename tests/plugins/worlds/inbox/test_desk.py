@@ -85,6 +85,7 @@ def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() ->
     assert episode.outcome["interruptions"] == 1
 
 
+@pytest.mark.slow
 def test_turning_back_takes_time_only_when_one_comes_from_the_mails() -> None:
     def busy(moment: Moment) -> list[Intervention]:
         return [] if any(work.running for work in moment.in_flight) else [Intervention("write")]
@@ -216,6 +217,7 @@ def test_the_demonstration_writes_and_handles_what_it_hears_of(interface: Interf
     assert not [event for event in episode.events if event.kind == "refused"] or isinstance(interface, Reflex)
 
 
+@pytest.mark.slow
 def test_hearing_of_mails_sooner_handles_more_of_them() -> None:
     def mails(interface: Interface) -> float:
         return sum(play(PolicyAgent(ScriptedPolicy()), interface, seed).outcome["mails"] for seed in range(20)) / 20

@@ -1,0 +1,157 @@
+"""Places what a trajectory taught among the skills that its user already has.
+
+A skill that says the same as an existing one is merged into it: their vectors are similar, and so is their meaning word
+by word. Similar vectors alone are not enough, because opposites have similar vectors too.
+
+What a user said last counts (`newest_wins`). A wish that rewords an existing one, or says the opposite in nearly the
+same words, becomes its newest version. A wish that contradicts others of the same scenario ends them. Nothing is
+overwritten: the earlier versions stay in the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.contradiction import contradict
+from agentfw_memory.graph.editing import Editor
+from agentfw_memory.graph.extraction import SkillDraft
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.reading import same_meaning
+from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.records import NewSkill, skill_number
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+
+__all__ = ["Placed", "Placing"]
+
+
+@dataclass(slots=True)
+class Placed:
+    """What became of the drafts of one trajectory."""
+
+    added: dict[int, Float32Array] = field(default_factory=dict)
+    """New skills, with their vectors."""
+    merged: list[int] = field(default_factory=list)
+    """Existing skills that said the same."""
+    updated: dict[int, Float32Array] = field(default_factory=dict)
+    """Existing wishes that got a newest version, with their vectors."""
+    ended: list[int] = field(default_factory=list)
+    """Wishes that a newer one contradicts."""
+    unsaid: list[str] = field(default_factory=list)
+    """Texts that no longer hold, because their wish was updated or ended."""
+    wishes: set[int] = field(default_factory=set)
+    """Those of the skills above that are wishes of this trajectory."""
+
+
+class Placing:
+    """Places the drafts of trajectories, for one tenant."""
+
+    def __init__(self, store: Store, recaller: Recaller, editor: Editor, settings: GraphSettings) -> None:
+        self._store, self._recaller, self._editor, self._settings = store, recaller, editor, settings
+
+    def place(self, change: Change, owner: str, drafts: Sequence[SkillDraft], vectors: Float32Array) -> Placed:
+        """Write the drafts of one trajectory."""
+        user = self._store.nodes(change, "user", [owner])[owner]
+        placed = Placed()
+        for draft, vector in zip(drafts, vectors, strict=True):
+            newest_wins = draft.wish and self._settings.newest_wins
+            if newest_wins:
+                self._end_contradicted(change, user, draft, vector, placed)
+            alike = self._most_similar(user, vector, placed)
+            if alike is None:
+                skill = self._add(change, user, owner, draft, vector, placed)
+            elif same_meaning(self._store.texts([alike])[alike], draft.text):
+                skill = self._merge(change, alike, draft, placed)
+            elif newest_wins and alike not in placed.added and alike not in placed.updated:
+                skill = self._update(change, user, alike, draft, vector, placed)
+            else:
+                skill = self._add(change, user, owner, draft, vector, placed)
+            if draft.wish:
+                placed.wishes.add(skill)
+        return placed
+
+    # Helpers
+
+    def _most_similar(self, user: int, vector: Float32Array, placed: Placed) -> int | None:
+        """Return the user's skill that is similar enough to be the same, the most similar one."""
+        cache = self._recaller.cache
+        known = cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated)
+        members = np.fromiter(sorted(known), np.int64)
+        best: tuple[float, int] | None = None
+        if len(members):
+            (likely,), (similarity,) = cache.index.among(vector, 1, members)
+            best = float(similarity), int(likely)
+        for skill, other in (placed.added | placed.updated).items():
+            if best is None or float(vector @ other) > best[0]:
+                best = float(vector @ other), skill
+        return best[1] if best is not None and best[0] > self._settings.merge_above else None
+
+    def _end_contradicted(
+        self, change: Change, user: int, draft: SkillDraft, vector: Float32Array, placed: Placed
+    ) -> None:
+        """End the user's earlier wishes of the same scenario that this one contradicts.
+
+        The most similar one is left if it is nearly the same text: it becomes the draft's earlier version.
+        """
+        alike = self._most_similar(user, vector, placed)
+        own = self._recaller.cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated) - {alike}
+        if draft.scenarios:
+            numbers = self._store.nodes(change, "scenario", draft.scenarios).values()
+            own = own & {skill for scenario in numbers for skill in self._store.skills_of(scenario)}
+        texts = self._store.texts(sorted(own))
+        ended = [skill for skill, text in texts.items() if contradict(text, draft.text)]
+        self._store.end_skills(change, ended)
+        placed.ended += ended
+        placed.unsaid += [texts[skill] for skill in ended]
+
+    def _add(
+        self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
+    ) -> int:
+        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios)
+        skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
+        if skill in placed.added:
+            return skill
+        if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
+            return self._merge(change, skill, draft, placed)
+        placed.added[skill] = vector
+        return skill
+
+    def _merge(self, change: Change, skill: int, draft: SkillDraft, placed: Placed) -> int:
+        """Add a draft's tools and scenarios to the skill that says the same."""
+        self._broaden(change, skill, draft)
+        if skill not in placed.added and skill not in placed.updated and skill not in placed.merged:
+            placed.merged.append(skill)
+        return skill
+
+    def _update(
+        self, change: Change, user: int, skill: int, draft: SkillDraft, vector: Float32Array, placed: Placed
+    ) -> int:
+        """Make a draft the newest version of a wish."""
+        store = self._store
+        before = store.skills([skill])[skill]
+        twin = store.twins([(user, draft.text)]).get((user, draft.text))
+        if twin is not None:
+            store.end_skills(change, [skill])
+            placed.ended.append(skill)
+            placed.unsaid.append(before.text)
+            return self._merge(change, twin, draft, placed)
+        when = max(change.now, before.valid_from)
+        store.replace_skill(change, SkillRow(skill, user, draft.text, before.visibility, vector, when))
+        # What complemented or contradicted the old text needn't do so with the new one.
+        related = [row for row in store.edge_rows(skill) if row.kind in ("COMPLEMENTS", "CONFLICTS")]
+        store.end_edges(change, related)
+        self._broaden(change, skill, draft)
+        store.touch(change, [skill])
+        placed.updated[skill] = vector
+        placed.unsaid.append(before.text)
+        return skill
+
+    def _broaden(self, change: Change, skill: int, draft: SkillDraft) -> None:
+        tools = self._store.nodes(change, "tool", draft.tools).values()
+        scenarios = self._store.nodes(change, "scenario", draft.scenarios).values()
+        edges = [EdgeRow("REQUIRES", skill, tool) for tool in tools]
+        edges += [EdgeRow("APPLIES_TO", skill, scenario) for scenario in scenarios]
+        self._store.add_edges(change, edges)

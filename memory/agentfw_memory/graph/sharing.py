@@ -1,0 +1,157 @@
+"""Shares what several users have in common, and takes it back when too few of them are left.
+
+A skill that at least `share_after` users have gets a shared copy. The skills must say the same word by word, apart from
+fillers, and apply to a common scenario. So a shared copy says nothing about any one user. Texts with numbers, addresses
+or names are never shared.
+
+The copy belongs to nobody: its owner is a reserved name that starts with `*shared:`. Each user behind it has an OWNS
+edge to it, which also puts it into their communities. When a user is forgotten or says something else, their edge goes.
+With fewer than `share_after` users left, or without one who has exactly its text, the copy goes too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+import numpy as np
+
+from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.extraction import PRIVATE
+from agentfw_memory.graph.graph_settings import FEWEST_SHARED, GraphSettings
+from agentfw_memory.graph.reading import read, same_meaning
+from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.records import Skill
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+
+__all__ = ["Sharing", "check_not_reserved"]
+
+RESERVED = "*shared:"
+COMPARED = 200
+"""Maximum number of similar skills in which other users are looked for."""
+_NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]")
+
+
+def check_not_reserved(what: str, name: str) -> None:
+    """Refuse a user whose name is reserved for shared skills."""
+    if name.startswith(RESERVED):
+        raise BadInputError(
+            f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills',
+            fix="choose another name",
+        )
+
+
+class Sharing:
+    """The shared skills of one tenant."""
+
+    def __init__(self, store: Store, recaller: Recaller, settings: GraphSettings) -> None:
+        self._store, self._recaller, self._settings = store, recaller, settings
+
+    def promote(self, change: Change, user: int, skills: Mapping[int, Float32Array]) -> list[int]:
+        """Share those of a user's skills that enough users have. Return the shared copies that are new."""
+        if not self._settings.share_after:
+            return []
+        own = self._store.skills(list(skills))
+        found = (self._promote(change, user, own[number], skills[number]) for number in skills if number in own)
+        return [copy for copy in found if copy is not None]
+
+    def withdraw(self, change: Change, user: int, texts: Iterable[str]) -> None:
+        """Take a user away from the shared copies of these texts."""
+        for owner in sorted({_owner_of(text) for text in texts}):
+            for copy in self._copies(owner):
+                self._store.end_edges(change, [EdgeRow("OWNS", user, copy)])
+                self._settle(change, owner, copy)
+
+    def behind(self, user: int) -> list[tuple[str, int]]:
+        """Return the shared copies that a user is behind, each with its reserved owner."""
+        skills = [row.target for row in self._store.edge_rows(user) if row.kind == "OWNS" and row.source == user]
+        found = self._store.skills(skills)
+        return [(skill.owner, number) for number, skill in found.items() if skill.owner.startswith(RESERVED)]
+
+    def settle(self, change: Change, copies: Iterable[tuple[str, int]]) -> None:
+        """Delete those of these copies that too few users, or none with its very text, are still behind."""
+        for owner, copy in copies:
+            self._settle(change, owner, copy)
+
+    # Helpers
+
+    def _settle(self, change: Change, owner: str, copy: int) -> None:
+        store = self._store
+        text = store.texts([copy])[copy]
+        users = [row.source for row in store.edge_rows(copy) if row.kind == "OWNS" and row.target == copy]
+        enough = len(users) >= max(FEWEST_SHARED, self._settings.share_after)
+        if enough and store.twins([(user, text) for user in users]):
+            return
+        number = store.find("user", owner)
+        assert number is not None
+        # Not ended but deleted: its text may be of the one who left.
+        store.forget(change, number)
+        if enough:
+            cache = self._recaller.cache
+            texts = store.texts(sorted(cache.owned.get(users[0], ())))
+            own = np.array([skill for skill, other in texts.items() if same_meaning(other, text)][:1], np.int64)
+            self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
+
+    def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
+        if PRIVATE.search(skill.text) or _NAME.search(skill.text):
+            return None
+        store, owner = self._store, _owner_of(skill.text)
+        holders = {user: skill, **self._holders(change, skill, vector)}
+        if copies := self._copies(owner):
+            store.add_edges(change, [EdgeRow("OWNS", holder, copies[0]) for holder in sorted(holders)])
+            store.touch(change, copies)
+            return None
+        if len(holders) < self._settings.share_after:
+            return None
+        (copy,) = store.new_numbers(change, 1)
+        text = _most_common(other.text for other in holders.values())
+        number = store.nodes(change, "user", [owner])[owner]
+        store.add_skills(change, [SkillRow(copy, number, text, "shared", vector, change.now)])
+        tools = set.intersection(*(set(one.tools) for one in holders.values()))
+        scenarios = set.intersection(*(set(one.scenarios) for one in holders.values()))
+        edges = [EdgeRow("OWNS", holder, copy) for holder in sorted(holders)]
+        edges += [EdgeRow("REQUIRES", copy, to) for to in store.nodes(change, "tool", sorted(tools)).values()]
+        edges += [EdgeRow("APPLIES_TO", copy, to) for to in store.nodes(change, "scenario", sorted(scenarios)).values()]
+        store.add_edges(change, edges)
+        return copy
+
+    def _holders(self, change: Change, skill: Skill, vector: Float32Array) -> dict[int, Skill]:
+        """Return the other users who have a private skill that says the same in a common scenario."""
+        cache = self._recaller.cache
+        if skill.scenarios:
+            scenarios = self._store.nodes(change, "scenario", skill.scenarios).values()
+            members = {number for scenario in scenarios for number in self._store.skills_of(scenario)}
+        else:
+            members = set(np.flatnonzero(cache.live).tolist())
+        known = [number for number in members if number < len(cache.live) and cache.live[number]]
+        others = np.array(sorted(number for number in known if not cache.shared[number]), np.int64)
+        if not len(others):
+            return {}
+        near, similarity = cache.index.among(vector, COMPARED, others)
+        close = [int(one) for one, value in zip(near, similarity, strict=True) if value > self._settings.merge_above]
+        return {
+            int(cache.owner[number]): other
+            for number, other in self._store.skills(close).items()
+            if other.owner != skill.owner and same_meaning(other.text, skill.text)
+        }
+
+    def _copies(self, owner: str) -> list[int]:
+        """Return the shared copy of a reserved owner, if it is still valid."""
+        number = self._store.find("user", owner)
+        known = () if number is None else self._recaller.cache.owned.get(number, ())
+        return list(self._store.texts(sorted(known)))
+
+
+def _owner_of(text: str) -> str:
+    """Return the reserved owner of the shared copy of a text: the same for all texts with the same meaning."""
+    meaning = read(text)
+    ends = (sorted((scale, sorted(one)) for scale, one in part.items()) for part in (meaning.asked, meaning.forbidden))
+    parts = [sorted(meaning.subject), sorted(meaning.refused), *ends]
+    return RESERVED + blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+def _most_common(texts: Iterable[str]) -> str:
+    return min(Counter(texts).items(), key=lambda pair: (-pair[1], pair[0]))[0]

@@ -1,0 +1,99 @@
+"""Makes the model `tiny-proactive` from scratch: lessons of a program, tokenizer, training and the folder that ships.
+
+On one machine the same command makes the same folder. The model learns which actions follow from what was said, but
+not when to be ready: the teacher's timing doesn't depend on the text. Timing is learned in a later training.
+
+    python model_making/make_tiny_proactive.py FOLDER
+
+It needs the extra `train` and takes some minutes on one core. Its lessons are turns of dialogues of the split `train`,
+as the environment shows them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import string
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from small_model_training import Lesson, Recipe, train, write_folder
+
+from agentfw import Engagement, PolicyAgent, Seeds
+from agentfw.runs import read_spec
+from agentfw_plugins.models.small_chat import END, ROLES
+from agentfw_plugins.policies.scripted import ScriptedPolicy
+from agentfw_plugins.worlds import proactive
+from agentfw_plugins.worlds.proactive.environment import Proactive
+from agentfw_plugins.worlds.proactive.prompting import write_answer
+from agentfw_plugins.worlds.proactive.settings import ProactiveSettings
+from agentfw_plugins.worlds.proactive.teacher import draw_manner, teach
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["main"]
+
+_SHAPE = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 3,
+    "head_dim": 16,
+    "max_position_embeddings": 1024,
+}
+_PIECES = r" ?<\w+>| ?\d+| ?[A-Za-z][\w'-]*| ?[^\sA-Za-z0-9]|\s"
+"""Placeholders, numbers, words and signs are a token each, with the space before them. An action is one word."""
+_UNKNOWN = "<|unknown|>"
+_ABOUT = {"agentfw_reads": "last_message", "unk_token": _UNKNOWN}
+
+
+async def lessons_of(settings: ProactiveSettings, count: int, seed: int) -> list[Lesson]:
+    environment, seeds = Proactive(settings), Seeds(seed)
+    lessons: list[Lesson] = []
+    for task in environment.tasks(count, seed, "train"):
+        episode = await Engagement(Proactive(settings), PolicyAgent(ScriptedPolicy())).run(task)
+        example = environment.example(task)
+        manner = draw_manner(seeds.random("manner", example.id))
+        for turn in episode.turns:
+            answer = write_answer(teach(example, turn.round, manner), settings.answers)
+            lessons.append(([episode.messages[place] for place in turn.shown], answer))
+    return lessons
+
+
+def make_tokenizer(lessons: Sequence[Lesson]) -> Tokenizer:
+    """The words of the lessons, and all printable characters; nothing else is known to it."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    controls = [END, *ROLES.values(), "<|pad|>", _UNKNOWN]
+    said = {piece for messages, answer in lessons for piece in re.findall(_PIECES, f"{messages[-1].content}\n{answer}")}
+    words = [*controls, *sorted(said | set(string.printable))]
+    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=_UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in controls])
+    return tokenizer
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="output directory; must not exist")
+    parser.add_argument("--dialogues", type=int, default=2000, help="number of dialogues")
+    parser.add_argument("--lessons", type=int, default=20_000, help="number of turns of these dialogues")
+    parser.add_argument("--steps", type=int, default=1500, help="training steps of 16 lessons each")
+    parser.add_argument("--rate", type=float, default=4e-3, help="peak learning rate")
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    # The model reads what the training that ships will show it.
+    spec = read_spec(Path(proactive.__file__).parent / "specs" / "train-proactive.toml")
+    settings = ProactiveSettings.model_validate({**spec["environment"]["settings"], "dialogues": given.dialogues})
+    lessons = asyncio.run(lessons_of(settings, given.lessons, given.seed))
+    write_folder(given.folder, make_tokenizer(lessons), _SHAPE, _ABOUT)
+    train(given.folder, lessons, Recipe(given.steps, given.rate, rows=16, muon=False, seed=given.seed))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A personal assistant whose users have hidden tastes."""

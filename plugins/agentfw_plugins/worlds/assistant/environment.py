@@ -1,0 +1,305 @@
+"""A personal assistant whose users have tastes that nobody told it, and who come back day after day.
+
+One episode is one request of one user. The assistant searches, chooses and carries out, deals with what goes wrong, and
+answers. Afterwards the user reacts. What memories make of that shows on the days that follow.
+
+    agentfw run assistant
+    agentfw run assistant --policy openai --set policy.base_url=... --memory skillgraph
+    agentfw train assistant --optimizer parpo --learner assistant-linear --policy assistant-linear
+
+`agentfw_plugins/worlds/assistant/keypoints.py` says what is scored. Rewards see the record and what users have stated.
+Figures also know the hidden tastes.
+
+After the closed loop of the parpo-psgm paper. The paper's users come from a benchmark and from a company's merchants;
+these are generated, so that their true tastes are known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from agentfw import Action, Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World, action
+from agentfw.errors import InterventionRefused
+
+from .assistant_settings import AssistantSettings
+from .catalogue import Item
+from .desk import LETTERS, Desk
+from .errands import Errand, Errands, Part
+from .keypoints import Ending, Marks, marks_of
+from .reactions import react
+from .references import figures_of_players
+from .solver import Solver
+
+__all__ = ["Assistant", "AssistantSettings"]
+
+_NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+_OFFER = {
+    "type": "object",
+    "properties": {"offer": {"type": "string", "description": "letter of the offer, such as A"}},
+    "required": ["offer"],
+    "additionalProperties": False,
+}
+
+
+@lru_cache(maxsize=4)
+def _world(settings: str) -> Errands:
+    """The people, the catalogue and the errands of one world, made once."""
+    return Errands(AssistantSettings.model_validate_json(settings))
+
+
+class Assistant(Environment):
+    """You are a personal assistant. Do what the user asks for with the apps that you have, and choose what they like.
+
+    Search before you choose. If a call fails, find another way. Put what has a time into the calendar, and tell guests
+    by a mail to "guest". If others are concerned, look at the mails. End with `answer`, and say honestly what was done.
+    """
+
+    headline = "judge"
+    columns: Mapping[str, str] = {
+        "judge": "judge",
+        "satisfaction": "satisfaction",
+        "procedure": "procedure",
+        "proactive": "proactive",
+        "tool_success": "calls done",
+    }
+
+    def __init__(self, settings: AssistantSettings | None = None) -> None:
+        self.settings = settings or AssistantSettings()
+        self.errands = _world(self.settings.model_dump_json())
+        self._scenario_of = {call: name for name, one in self.errands.domains.items() for call in one.calls}
+        self.ended: Marks | None = None
+
+    # The task
+
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        """Day after day, one request of every user a day."""
+        users, seeds = self.errands.people.names(split), Seeds(seed).child(split)
+        found = []
+        for index in range(count):
+            user, day = users[index % len(users)], index // len(users) + 1
+            found.append(
+                Task(index, seeds.integer(user, day), user=user, split=split, query=self.errands.query(user, day))
+            )
+        return found
+
+    def scene(self, tasks: Sequence[Task]) -> str:
+        users, days = len({task.user for task in tasks}), max(self._day(task) for task in tasks)
+        return f"{users} users, {days} {'day' if days == 1 else 'days'}, {self.settings.difficulty} requests"
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self.errand = self._errand(task)
+        self.desk = Desk(self.errand)
+        self.ended = None
+        self._ending, self._stars = Ending(), math.nan
+        scenarios = [part.scenario.name for part in self.errand.parts]
+        self._solver = Solver()
+        known = [f"{view}: {text}" for view, text in self.profile().items() if view in ("about", *scenarios)]
+        world.observe(
+            "request",
+            {"day": self.errand.day, "scenarios": scenarios, "social": self.errand.social, "apps": self._apps()},
+            text="\n".join([f"day {self.errand.day}: {self.errand.text}", *known]),
+        )
+
+    def profile(self) -> Mapping[str, str]:
+        return dict(self.errand.person.profile) if hasattr(self, "errand") else {}
+
+    def brief(self) -> Brief:
+        brief = super().brief()
+        apps = []
+        for scenario in self.errands.domains.values():
+            search, carry_out = scenario.calls
+            apps.append(Action(search, f"Find {scenario.noun} for {scenario.name}.", _NOTHING))
+            apps.append(Action(carry_out, f"Take one of the offers of {search}.", _OFFER))
+        return replace(brief, actions=(*apps, *brief.actions))
+
+    # What the agent can do
+
+    def intervene(self, intervention: Intervention) -> None:
+        self._ending = replace(self._ending, calls=self._ending.calls + 1)
+        faults = len(self.desk.met)
+        try:
+            if intervention.name in self._scenario_of:
+                self._use_app(intervention.name, dict(intervention.arguments))
+            else:
+                super().intervene(intervention)
+        except InterventionRefused:
+            if len(self.desk.met) == faults:
+                self._ending = replace(self._ending, mistakes=self._ending.mistakes + 1)
+            raise
+
+    def _use_app(self, call: str, arguments: dict[str, Any]) -> None:
+        name = self._scenario_of[call]
+        search, _ = self.errands.domains[name].calls
+        if call == search:
+            if arguments:
+                raise InterventionRefused(f"{call} takes no arguments")
+            self._show(name, self.desk.search(name))
+            return
+        if set(arguments) != {"offer"} or not isinstance(arguments["offer"], str):
+            raise InterventionRefused(f'{call} takes one argument, "offer", a letter')
+        self._took(name, self.desk.carry_out(name, arguments["offer"].strip().upper()))
+
+    @action
+    def calendar_add(self, scenario: Annotated[str, Field(max_length=100)]) -> None:
+        """Put what was booked into the user's calendar.
+
+        scenario: what it was booked for, such as dining
+        """
+        entry = self.desk.enter(scenario.strip().casefold())
+        self.world.observe("calendar", {"entry": entry}, text=f"in the calendar: {entry}")
+
+    @action
+    def mail_search(self) -> None:
+        """Look at the user's mails of today."""
+        mails = self.desk.inbox()
+        self.world.observe("mails", {"mails": mails}, text="\n".join(mails))
+
+    @action
+    def mail_send(
+        self, to: Annotated[str, Field(max_length=200)], text: Annotated[str, Field(max_length=2000)]
+    ) -> None:
+        """Send a mail.
+
+        to: name of an offer, or guest
+        text: what to write
+        """
+        item = self.desk.mail(to.strip(), text)
+        if item is not None:
+            self._took(item.scenario, item)
+        else:
+            self.world.observe("sent", {"to": to}, text=f"sent to {to}")
+
+    @action
+    def ask(self, question: Annotated[str, Field(max_length=500)]) -> None:
+        """Ask the user something. It costs their patience.
+
+        question: what to ask
+        """
+        self._ending = replace(self._ending, asked=self._ending.asked + 1)
+        self.world.observe("reply", {"by": "user"}, text="You know me, choose what you think is right.")
+
+    @action
+    def answer(self, text: Annotated[str, Field(max_length=2000)], done: bool = True) -> None:
+        """Tell the user what was done. This ends the request.
+
+        text: what was done
+        done: whether everything was done that the user asked for
+        """
+        self._ending = replace(self._ending, answered=True, says_done=done, text=text)
+        self._finish()
+
+    def turned(self, turn: Turn) -> None:
+        self._ending = replace(self._ending, turns=self._ending.turns + 1)
+        if self.ended is None and self._ending.turns >= self.settings.turns:
+            self._finish()
+        elif self.ended is None and not turn.calls:
+            left = self.settings.turns - self._ending.turns
+            self.world.observe("waiting", {"turns_left": left}, text=f"nothing was done; {left} turns are left")
+
+    # What comes of it
+
+    def outcome(self) -> Mapping[str, float]:
+        marks = self.ended or marks_of(self.desk, self._ending)
+        calls, failed = self._ending.calls, self._ending.mistakes + len(self.desk.met)
+        figures = {
+            "judge": marks.judge,
+            "visible_judge": marks.visible_judge,
+            **asdict(marks),
+            "asked": float(self._ending.asked),
+            "tool_success": max(0.0, 1 - failed / calls) if calls else math.nan,
+            "stars": self._stars,
+            f"judge@{self.errand.day}": marks.judge,
+        }
+        return {name: value for name, value in figures.items() if not math.isnan(value)}
+
+    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
+        return figures_of_players(self._errand(task), self.errands)
+
+    def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
+        """A careful assistant that goes by what the user has stated, and by nothing else."""
+        return self._solver.answer(moment)
+
+    def _apps(self) -> list[dict[str, object]]:
+        """The apps that the request is about."""
+        apps = (part.scenario for part in self.errand.parts)
+        return [
+            {"scenario": one.name, "search": one.calls[0], "take": one.calls[1], "dated": one.dated} for one in apps
+        ]
+
+    def _errand(self, task: Task) -> Errand:
+        known = task.user.startswith(f"{task.split} ")
+        return self.errands.errand(task.user if known else f"{task.split} 0", self._day(task))
+
+    def _day(self, task: Task) -> int:
+        return task.index // self.settings.users(task.split) + 1
+
+    def _show(self, name: str, items: Sequence[Item]) -> None:
+        stated = self.errand.person.stated[name]
+        offers = [
+            {
+                "letter": letter,
+                "item": item.id,
+                "name": item.name,
+                "text": item.text,
+                "words": self._words(item),
+                "fame": item.fame,
+                "stated": sum(item.tags[one] == value for one, value in stated.items()) / len(stated)
+                if stated
+                else 0.5,
+            }
+            for letter, item in zip(LETTERS, items, strict=False)
+        ]
+        lines = [f"{offer['letter']}: {offer['text']} (fame {float(str(offer['fame'])):.1f})" for offer in offers]
+        data = {"scenario": name, "offers": offers}
+        self.world.observe(
+            "offers", data, text="\n".join(lines or [f"nobody asked for {name}, so there are no offers"])
+        )
+
+    def _words(self, item: Item) -> str:
+        """All words for what an item is, for programs that don't know that bebop is jazz."""
+        questions = self.errands.domains[item.scenario].questions
+        return " ".join(word for question, value in item.tags.items() for word in questions[question][value])
+
+    def _took(self, name: str, item: Item) -> None:
+        effect = {"item": item.id, "text": item.text, "verdict": ""}
+        self.world.observe("done", {"scenario": name, "effects": [effect]}, text=f"done: {item.text}")
+
+    def _finish(self) -> None:
+        """The user sees what was done and reacts."""
+        self.ended = marks_of(self.desk, self._ending)
+        chosen: list[tuple[Part, Item]] = [
+            (part, self.desk.chosen[part.scenario.name])
+            for part in self.errand.parts
+            if part.scenario.name in self.desk.chosen
+        ]
+        reaction = react(
+            self.errand,
+            chosen,
+            self.world.random("reaction"),
+            speaks=self.settings.speaks,
+            stars=self.settings.stars,
+        )
+        self._stars = reaction.stars
+        effects = [
+            {"item": item.id, "text": item.text, "verdict": reaction.verdicts[part.scenario.name]}
+            for part, item in chosen
+        ]
+        self.world.observe(
+            "reaction",
+            {
+                "by": "user",
+                "said": reaction.said,
+                "effects": effects,
+                "stars": None if math.isnan(reaction.stars) else reaction.stars,
+            },
+            text=reaction.said or "The user says nothing.",
+        )
+        self.world.utility(self.ended.visible_judge, "visible marks")
+        self.world.finish(**self.outcome())

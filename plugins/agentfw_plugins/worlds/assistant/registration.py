@@ -1,0 +1,65 @@
+"""Registers the assistant world, its rewards, its policy and its learner, and the specs of its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentfw import Component, NamedSpec
+
+from ...registration import Registration
+
+_SPECS = Path(__file__).parent / "specs"
+_HERE = "agentfw_plugins.worlds.assistant"
+
+REGISTRATION = Registration(
+    environments=[
+        Component(
+            "assistant",
+            f"{_HERE}.environment:Assistant",
+            "A personal assistant whose users have hidden tastes and come back day after day",
+            settings=f"{_HERE}.assistant_settings:AssistantSettings",
+        ),
+    ],
+    policies=[
+        Component(
+            "assistant-linear",
+            f"{_HERE}.linear_policy:LinearPolicy",
+            "Serves the users of `assistant` by weighing what is stated, remembered and famous; trained in seconds",
+            settings=f"{_HERE}.linear_policy:LinearSettings",
+        ),
+    ],
+    learners=[
+        Component(
+            "assistant-linear",
+            f"{_HERE}.linear_learner:LinearLearner",
+            "Trains the policy assistant-linear with exact gradients",
+            settings=f"{_HERE}.linear_learner:LinearLearnerSettings",
+        ),
+    ],
+    rewards=[
+        Component(
+            "assistant_base",
+            f"{_HERE}.rewards:Base",
+            "Procedure and proactive marks of the assistant, the same for every user",
+        ),
+        Component(
+            "assistant_personal",
+            f"{_HERE}.rewards:Personal",
+            "How well the assistant's choices meet what the user has stated",
+        ),
+        Component("assistant_stars", f"{_HERE}.rewards:Stars", "The stars that users give, where they give any"),
+        Component(
+            "assistant_satisfaction",
+            f"{_HERE}.rewards:Satisfaction",
+            "The true, hidden satisfaction: an upper bound for comparisons, which no real assistant has",
+        ),
+    ],
+    specs=[
+        NamedSpec("assistant", str(_SPECS / "assistant.toml"), "Five days of 96 users, with a skill graph"),
+        NamedSpec(
+            "train-assistant",
+            str(_SPECS / "train-assistant.toml"),
+            "agentfw train assistant: PARPO on the linear policy",
+        ),
+    ],
+)

@@ -1,0 +1,232 @@
+"""One episode that fails, or a judge that is down for a moment, doesn't end a run; a fault of all episodes does."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.errors import AgentfwError, EndpointError, PluginError, RequestRefusedError, UsageError
+from agentfw.runs import failures
+from agentfw.runs.report import write_report
+
+SITE = Path(__file__).parents[1] / "site"
+
+DOWN = EndpointError("the server answers 503", fix="start it")
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    monkeypatch.setattr(failures, "_PAUSE", 0.0)
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+@pytest.fixture
+def failing(laboratory: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Let the policy fail in the tasks that `fails` names, at most `times` times each. Returns where it has."""
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    answer = bandit.Biased.generate
+    failed: list[str] = []
+
+    def arrange(fails: Callable[[Any], bool], *errors: Exception, times: int = 10**6) -> list[str]:
+        order = itertools.cycle(errors or [DOWN])
+
+        async def generate(self: Any, request: Any) -> Any:
+            name = f"{request.task.split} {request.task.id}"
+            if fails(request.task) and failed.count(name) < times:
+                failed.append(name)
+                raise next(order)
+            return await answer(self, request)
+
+        monkeypatch.setattr(bandit.Biased, "generate", generate)
+        return failed
+
+    return arrange
+
+
+def rollout(name: str) -> Callable[[Any], bool]:
+    return lambda task: task.split == "train" and task.id == name
+
+
+def any_rollout(task: Any) -> bool:
+    return bool(task.split == "train")
+
+
+def test_a_server_that_is_down_for_a_moment_changes_nothing(laboratory: Any, failing: Any, tmp_path: Path) -> None:
+    expected = laboratory.left(laboratory.train(tmp_path / "a").folder)
+    failed = failing(lambda task: task.index % 2 == 0, times=2)
+
+    training = laboratory.train(tmp_path / "b")
+
+    assert len(failed) > 10
+    assert laboratory.left(training.folder) == expected
+    assert training.folder.summary()["failed"] == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [(DOWN, 3), (RequestRefusedError("the server refuses this text"), 1), (AgentfwError("the prompt is too long"), 1)],
+)
+def test_an_episode_that_keeps_failing_is_left_out_and_counted(
+    error: AgentfwError, tries: int, laboratory: Any, failing: Any, tmp_path: Path
+) -> None:
+    failed = failing(rollout("00001-2"), error)
+
+    folder = laboratory.train(tmp_path).folder
+
+    assert failed == ["train 00001-2"] * tries
+    number = next(number for number in range(1, 5) if folder.rollouts(number).failed())
+    ids = {record["episode"] for record in folder.rollouts(number).metrics()}
+    assert len(ids) == 3 * 4 - 1
+    assert {"00001-0", "00001-1", "00001-3"} < ids
+    assert [line["rollouts"]["failed"] for line in folder.updates()] == [int(n == number) for n in range(1, 5)]
+    assert folder.updates()[number - 1]["rollouts"]["groups"] == 3, "the rest of its group is learned from"
+    assert folder.summary()["failed"] == {error.message: 1}
+    page = write_report(folder)[0].read_text("utf-8")
+    assert error.message in page
+
+
+def test_a_rare_fault_of_a_plugin_leaves_its_episode_out(laboratory: Any, failing: Any, tmp_path: Path) -> None:
+    failing(rollout("00001-2"), KeyError("word"))
+
+    folder = laboratory.train(tmp_path).folder
+
+    (reason,) = folder.summary()["failed"]
+    assert "biased" in reason
+    assert "KeyError" in reason
+
+
+def test_a_fault_in_every_episode_ends_the_run_with_the_plugins_name(
+    laboratory: Any, failing: Any, tmp_path: Path
+) -> None:
+    failed = failing(lambda task: True, KeyError("word"))
+
+    with pytest.raises(PluginError, match=r"biased.* failed.*KeyError"):
+        laboratory.train(tmp_path, evaluation={"tasks": 1000}, max_failed=0.9, concurrency=4)
+
+    assert len(failed) < 20, "not after nine tenths of all episodes"
+
+
+def test_a_wrong_setting_that_shows_in_an_episode_is_not_an_episode_that_fails(
+    laboratory: Any, failing: Any, tmp_path: Path
+) -> None:
+    failing(rollout("00001-2"), UsageError("no such mode", fix="choose another"))
+
+    with pytest.raises(UsageError, match="no such mode"):
+        laboratory.train(tmp_path, max_failed=0.9)
+
+
+def test_a_run_stops_when_too_many_fail_and_says_why(laboratory: Any, failing: Any, tmp_path: Path) -> None:
+    training = laboratory.create(tmp_path, retries=0, max_failed=0.25)
+    failing(any_rollout, DOWN, AgentfwError("episode 17 is too long", fix="shorten it"))
+
+    with pytest.raises(AgentfwError) as caught:
+        asyncio.run(training.execute())
+
+    assert "4 of 12 episodes failed, and max_failed is 0.25" in str(caught.value)
+    assert "2 x the server answers 503; 2 x episode 17 is too long" in str(caught.value)
+    assert caught.value.fix == "shorten it"
+
+
+def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
+    lines = [{"reason": f"task {number}: the prompt has {number * 7} tokens"} for number in range(3)]
+
+    found = failures.reasons([{"reason": "no answer"}, *lines])
+
+    assert found == {"task 0: the prompt has 0 tokens": 3, "no answer": 1}
+
+
+def test_a_resumed_run_leaves_out_the_same_episodes(laboratory: Any, failing: Any, tmp_path: Path) -> None:
+    failing(rollout("00001-2"))
+    folder = laboratory.train(tmp_path).folder
+    number = next(number for number in range(1, 5) if folder.rollouts(number).failed())
+    expected = laboratory.left(folder)
+    failed = failing(lambda task: False)
+    failed.clear()
+
+    for name in ("state.json", "updates.jsonl", "summary.json"):
+        (folder.path / name).unlink()
+    metrics = folder.rollouts(number).path / "metrics.jsonl"
+    metrics.write_text("".join(metrics.read_text("utf-8").splitlines(keepends=True)[:4]), "utf-8")
+    laboratory.resume(folder)
+
+    assert laboratory.left(folder) == expected
+
+
+def test_a_run_that_stopped_because_the_server_was_down_plays_all_when_it_is_up(
+    laboratory: Any, failing: Any, tmp_path: Path
+) -> None:
+    expected = laboratory.left(laboratory.train(tmp_path / "a").folder)
+    training = laboratory.create(tmp_path / "b")
+    failing(any_rollout)
+    with pytest.raises(EndpointError, match="the server answers 503"):
+        asyncio.run(training.execute())
+    assert training.folder.rollouts(1).failed()
+
+    failing(lambda task: False)
+    laboratory.resume(training.folder)
+
+    assert laboratory.left(training.folder) == expected
+    assert training.folder.failed() == []
+
+
+def test_a_judge_that_is_unreachable_leaves_a_group_out(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewards = importlib.import_module("agentfw_laboratory.rewards")
+    score = rewards.Varied.score
+    asked: list[str] = []
+
+    async def judge(self: Any, group: Any) -> Any:
+        if group[0].task.split == "train" and group[0].task.index == 1:
+            asked.append(group[0].id)
+            raise DOWN
+        return await score(self, group)
+
+    monkeypatch.setattr(rewards.Varied, "score", judge)
+    folder = laboratory.train(tmp_path, tasks=5, updates=1, rewards=["varied"]).folder
+
+    assert asked == ["00001-0"] * 3
+    assert {line["stage"] for line in folder.rollouts(1).failed()} == {"score"}
+    assert len(folder.rollouts(1).failed()) == 4
+    assert folder.updates()[0]["rollouts"]["groups"] == 4
+
+
+def test_an_evaluation_is_complete_without_the_episodes_that_failed(
+    laboratory: Any, failing: Any, tmp_path: Path
+) -> None:
+    failing(lambda task: task.split == "validation" and task.index == 2)
+
+    folder = laboratory.train(tmp_path, updates=2).folder
+
+    assert {number: len(records) for number, records in folder.stages().items()} == {0: 5, 2: 5}
+    assert folder.state == "done"
+
+
+def test_a_run_without_an_optimizer_leaves_out_as_well(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    playing = importlib.import_module("agentfw_laboratory.playing")
+    hashing = importlib.import_module("agentfw_laboratory.hashing")
+    answer = hashing.Hashing.generate
+
+    async def generate(self: Any, request: Any) -> Any:
+        if request.task.index == 3:
+            raise DOWN
+        return await answer(self, request)
+
+    monkeypatch.setattr(hashing.Hashing, "generate", generate)
+    run = playing.play(tmp_path, episodes=12)
+
+    assert len(run.folder.metrics()) == 11
+    assert run.folder.done == 12
+    assert [json.loads(line)["episode"] for line in (run.folder.path / "failed.jsonl").read_text().splitlines()] == [
+        "00003-0"
+    ]

@@ -1,0 +1,250 @@
+"""Whoever takes part in a run is named in what goes wrong with it, and must answer in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Component, hookimpl
+from agentfw.episode import Episode, Task
+from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.policy import Generation, Policy, Request
+from agentfw.runs.components import Guard
+from agentfw.runs.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
+from agentfw.scores import RewardModel, Score
+from agentfw.testing import fresh_host, sample_group
+from agentfw.tool import Tool, Toolbox, tool
+
+QUERY = Query("tea", Task(3, 7), limit=2)
+
+
+class Plugin:
+    @hookimpl
+    def agentfw_memories(self) -> list[Component]:
+        return [Component("notes", "not.imported:Notes", "")]
+
+
+def guard(deadline: float = 60.0) -> Guard:
+    return Guard(fresh_host(Plugin()), "memory", "notes", deadline)
+
+
+NAMED = 'memory "notes" of plugin 0'
+
+
+def memory(recall: Callable[[], Any], deadline: float = 60.0) -> GuardedMemory:
+    """A memory whose `recall` does that."""
+
+    class Notes(Memory):
+        async def recall(self, query: Query) -> Sequence[Recollection]:
+            found = recall()
+            return await found if asyncio.iscoroutine(found) else found  # type: ignore[no-any-return]
+
+    return GuardedMemory(Notes(), guard(deadline))
+
+
+def raising(error: BaseException) -> Callable[[], Any]:
+    def work() -> Any:
+        raise error
+
+    return work
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("tea"), "KeyError: 'tea'"),
+        (SystemExit(0), "SystemExit: 0"),
+        (asyncio.CancelledError(), "it was cancelled from inside"),
+        (TimeoutError("of its own"), "TimeoutError: of its own"),
+        (RecursionError("deep"), "RecursionError: deep"),
+        (Speechless(), "Speechless: its text can't be shown, RuntimeError"),
+        (TimelineError("into the past", fix="not into the past"), "into the past"),
+    ],
+)
+def test_what_a_component_raises_names_it(error: BaseException, words: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        asyncio.run(memory(raising(error)).recall(QUERY))
+
+    assert caught.value.message == f"{NAMED} failed in recall(), episode 00003-0: {words}"
+    assert caught.value.exit_code == 3
+    assert caught.value.fix
+    assert caught.value.__cause__ is error, "--debug can show where it came from"
+
+
+def test_an_error_that_is_meant_for_a_person_stays_as_it_is() -> None:
+    error = SettingsError("the path is wrong", fix="set another")
+
+    with pytest.raises(SettingsError) as caught:
+        asyncio.run(memory(raising(error)).recall(QUERY))
+
+    assert caught.value is error
+
+
+def test_an_interruption_of_the_run_is_no_failure_of_a_component() -> None:
+    async def interrupted() -> None:
+        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        recalling.cancel()
+        await recalling
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+
+
+class Endless(Sequence[Recollection]):
+    """A sequence that lies about its length."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: Any) -> Any:
+        return Recollection(f"note {index}")
+
+    def __iter__(self) -> Iterator[Recollection]:
+        return (Recollection(f"note {number}") for number in count())
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (None, "failed in recall(), episode 00003-0: TypeError"),
+        (3, "failed in recall(), episode 00003-0: TypeError"),
+        (["tea"], "gave a str, not a Recollection"),
+        ([Recollection("tea"), None], "gave a NoneType, not a Recollection"),
+        ([Recollection(3)], "recalled something without text"),  # type: ignore[arg-type]
+    ],
+)
+def test_recollections_that_are_none_are_told(found: Any, words: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        asyncio.run(memory(lambda: found).recall(QUERY))
+
+    assert caught.value.message.startswith(f"{NAMED} {words}")
+
+
+def test_recollections_without_end_end_at_the_limit() -> None:
+    recalled = asyncio.run(memory(Endless).recall(QUERY))
+
+    assert [found.text for found in recalled] == ["note 0", "note 1"]
+
+
+def test_who_does_not_answer_in_time_is_named() -> None:
+    with pytest.raises(PluginError, match=rf"{NAMED} has not answered recall\(\) within 0\.05 s") as caught:
+        asyncio.run(memory(lambda: asyncio.sleep(60), deadline=0.05).recall(QUERY))  # type: ignore[arg-type]
+
+    assert "--set deadline=SECONDS" in caught.value.fix
+
+
+def test_a_deadline_may_be_infinite() -> None:
+    recalled = asyncio.run(memory(lambda: asyncio.sleep(0, [Recollection("tea")]), deadline=float("inf")).recall(QUERY))
+
+    assert [found.text for found in recalled] == ["tea"]
+
+
+# -- the other kinds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        (Score("00000-0", "good", float("nan")), 'gave nan for episode 00000-0 as "good"'),
+        (Score("00000-0", "good", "high"), "gave high for episode 00000-0"),  # type: ignore[arg-type]
+        (Score("00099-0", "good", 1.0), 'scored the unknown episode "00099-0"'),
+        (None, "gave a NoneType, not a Score"),
+    ],
+)
+def test_scores_that_can_not_be_used_are_told(score: Any, words: str) -> None:
+    class Model(RewardModel):
+        async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+            return [score]
+
+    with pytest.raises(PluginError, match=words):
+        asyncio.run(GuardedReward(Model(), guard()).score(sample_group(0, 2)))
+
+
+def test_a_toolbox_that_opens_into_something_else_is_told() -> None:
+    class Box(Toolbox):
+        async def open(self) -> Sequence[Tool]:
+            return ["hammer"]  # type: ignore[list-item]
+
+    with pytest.raises(PluginError, match="gave a str, not a Tool"):
+        asyncio.run(GuardedToolbox(Box(), guard()).open())
+
+
+@pytest.mark.parametrize("failing", ["open", "begin", "tools"])
+def test_methods_that_are_not_waited_for_are_guarded_too(failing: str, tmp_path: Path) -> None:
+    notes = GuardedMemory(type("Notes", (Memory,), {failing: lambda *_: 1 / 0})(), guard())
+    arguments = {"open": tmp_path, "begin": Task(0, 7), "tools": Task(0, 7)}
+
+    with pytest.raises(PluginError, match=rf"{NAMED} failed in {failing}\(\).*: ZeroDivisionError"):
+        getattr(notes, failing)(arguments[failing])
+
+
+class Slow(Policy):
+    async def generate(self, request: Request) -> Generation:
+        await asyncio.sleep(0.2)
+        return Generation("late")
+
+
+def test_a_policy_that_answers_in_time_is_heard_and_one_that_does_not_is_named() -> None:
+    assert asyncio.run(GuardedPolicy(Slow(), guard(60)).generate(Request(()))).text == "late"
+    with pytest.raises(EndpointError, match=r"has not answered generate\(\) within 0\.05 s"):
+        asyncio.run(GuardedPolicy(Slow(), guard(0.05)).generate(Request(())))
+
+
+def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
+    class Instant(Policy):
+        takes: float = 42.0
+
+        def generation_time(self, generation: Generation, time_per_token: float) -> float:
+            return self.takes
+
+    policy = Instant()
+    assert GuardedPolicy(policy, guard()).generation_time(Generation("x", count=3), 1.0) == 42.0
+    for policy.takes in (-1.0, float("nan")):
+        with pytest.raises(PluginError, match="says that an answer takes"):
+            GuardedPolicy(policy, guard()).generation_time(Generation("x", count=3), 1.0)
+
+
+def test_a_policy_that_answers_with_something_else_is_told() -> None:
+    class Wordless(Policy):
+        async def generate(self, request: Request) -> Generation:
+            return "hello"  # type: ignore[return-value]
+
+    class Plain(Policy):
+        def generate(self, request: Request) -> Generation:  # type: ignore[override]
+            return Generation("hello")
+
+    for policy in (Wordless(), Plain()):
+        with pytest.raises(AgentfwError, match=f"{NAMED} (answered with a str|failed in generate)"):
+            asyncio.run(GuardedPolicy(policy, guard()).generate(Request(())))
+
+
+@tool
+def quit_all() -> str:
+    """Quit."""
+    raise SystemExit(0)
+
+
+@tool
+async def cancelled() -> str:
+    """Cancel."""
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("broken", [quit_all, cancelled])
+def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
+    well, text = asyncio.run(broken.answer({}))
+
+    assert not well
+    assert text.startswith(f"{broken.action.name} failed: ")
