@@ -50,6 +50,12 @@ CASES: dict[str, tuple[str, ...]] = {
         *("--reward", "varied", "--set", "learner.learning_rate=1e-3"),
     ),
 }
+CASES["pool"] = (
+    *(word if word != "transformers" else "pool" for word in CASES["language model"]),
+    *("--set", "policy.policy.name=transformers", "--set", "learner.tokens=64", "--set", "learner.workers=2"),
+)
+MODEL = {"language model": "policy.model", "pool": "policy.policy.settings.model"}
+"""The setting that names the policy's model, for the cases that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +101,9 @@ class Laboratory:
         if self.run is not None:
             return self._agentfw("runs", "resume", str(self.run))
         words = CASES[self.case]
-        if self.case == "language model":
+        if self.case in MODEL:
             model = _model(self.folder.parent)
-            words = (*words, "--set", f"policy.model={model}", "--set", f"learner.model={model}")
+            words = (*words, "--set", f"{MODEL[self.case]}={model}", "--set", f"learner.model={model}")
         return self._agentfw("train", *words, "--runs", str(self.runs))
 
     @property
@@ -240,8 +246,8 @@ def _left(run: Path) -> Iterator[tuple[str, str]]:
 
 
 def _is_time(name: str) -> bool:
-    """A figure that says how fast or how large the process was, and nothing of what was learned."""
-    return any(word in name for word in ("second", "memory"))
+    """A figure that says how fast or how large the processes were, and nothing of what was learned."""
+    return any(word in name for word in ("second", "memory", "workers"))
 
 
 def _model(folder: Path) -> Path:
@@ -277,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     able = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "peft"))
-    cases = options.case or [case for case in CASES if able or case != "language model"]
+    cases = options.case or [case for case in CASES if able or case not in MODEL]
     generator = random.Random(options.seed)
     trials: list[Trial] = []
     kills = 0

@@ -107,8 +107,6 @@ class _Actor(Remote):
         self._ray, self._actor = ray, actor
         self._alive = True
         self.ready = self._answer(actor.make.remote(factory, list(arguments)))
-        # One that can't be made would let its calls wait for ever.
-        self.ready.add_done_callback(lambda made: self.kill() if made.exception() else None)
 
     @property
     def alive(self) -> bool:

@@ -26,19 +26,21 @@ class Served:
         self.name = name
         self._object: Any = None
         self._made = asyncio.Event()
+        self._beginning: Plain = {}
 
     async def make(self, factory: str, arguments: Sequence[Plain]) -> Plain:
         async def made() -> None:
             module, _, attribute = factory.partition(":")
             self._object = getattr(importlib.import_module(module), attribute)(*arguments)
 
-        answer = await self._answered(made, "could not be started")
-        if "error" not in answer:
-            self._made.set()
-        return answer
+        self._beginning = await self._answered(made, "could not be started")
+        self._made.set()
+        return self._beginning
 
     async def call(self, method: str, arguments: Sequence[Plain]) -> Plain:
         await self._made.wait()  # Ray may begin calls in another order
+        if "error" in self._beginning:
+            return self._beginning
         return await self._answered(lambda: getattr(self._object, method)(*arguments), f"failed in {method}")
 
     async def close(self) -> None:

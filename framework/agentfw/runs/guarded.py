@@ -53,7 +53,7 @@ class GuardedPolicy(Policy):
 
     def replicas(self) -> Sequence[Policy]:
         with self.guard.calling("replicas()"):
-            return [GuardedPolicy(policy, self.guard) for policy in self.policy.replicas()]
+            return [GuardedPolicy(replica, self.guard) for replica in self.policy.replicas()]
 
     def metrics(self) -> Mapping[str, float]:
         with self.guard.calling("metrics()"):

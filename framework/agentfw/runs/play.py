@@ -151,7 +151,7 @@ class Play:
             # A policy that is a program never waits. Without this, the run could not be interrupted.
             await asyncio.sleep(0)
             try:
-                record = self._stored(await self.failures.retried(lambda: self._engage(task)))
+                record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
             except AgentfwError as error:
                 self._leave_out([task.id], "play", error)
                 return
@@ -159,9 +159,9 @@ class Play:
         self.played[task.id] = Episode.from_record(record)
         self.observer.played(self.played[task.id])
 
-    def _stored(self, episode: Episode) -> dict[str, Any]:
+    async def _stored(self, episode: Episode) -> dict[str, Any]:
         try:
-            return self.episodes.append(episode.to_record())
+            return await self.episodes.commit(episode.to_record())
         except (TypeError, ValueError) as error:
             raise PluginError(
                 f"episode {episode.id} can't be stored: {error}",
@@ -242,7 +242,7 @@ class Play:
                 for each in scores
             ],
         }
-        record = self.metrics.append(record)
+        record = await self.metrics.commit(record)
         self.concluded.add(episode.id)
         self._retain(episode, record)
         self.observer.concluded(episode, record, len(self.concluded) + len(self.failures))

@@ -114,10 +114,19 @@ class PoolPolicy(Policy):
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         """The answer of one replica. `replicas` asks each."""
         await self._opened()
-        return await self._any().logprobs(prompt_ids, token_ids)
+        while True:
+            await self._enough()
+            replica = self._replicas[self._balancer.rotation[0]]
+            process = replica.process
+            try:
+                return await replica.logprobs(prompt_ids, token_ids)
+            except AgentfwError as error:
+                if not _is_lost(error):
+                    raise
+                self._lose(replica, process, error)
 
     def replicas(self) -> Sequence[Policy]:
-        return [self._replicas[number] for number in self._balancer.rotation] or (self,)
+        return [_Asked(self, self._replicas[number]) for number in self._balancer.rotation] or (self,)
 
     def metrics(self) -> Mapping[str, float]:
         restarts, self._restarts = self._restarts, 0
@@ -266,11 +275,6 @@ class PoolPolicy(Policy):
         if len(self._balancer.rotation) < self.settings.least_replicas:
             raise self._too_few([replica.reason for replica in self._replicas])
 
-    def _any(self) -> Replica:
-        if not self._balancer.rotation:
-            raise self._too_few([replica.reason for replica in self._replicas])
-        return self._replicas[self._balancer.rotation[0]]
-
     def _too_few(self, errors: Sequence[BaseException | None]) -> AgentfwError:
         said = list(dict.fromkeys(str(error) for error in errors if error is not None))
         fixes = [error.fix for error in errors if isinstance(error, AgentfwError) and error.fix]
@@ -280,6 +284,26 @@ class PoolPolicy(Policy):
             f"and policy.least_replicas is {least}: {'; '.join(said) or 'no reason is known'}",
             fix=fixes[0] if fixes else "see the output of the replicas on stderr",
         )
+
+
+class _Asked(Policy):
+    """One replica, when it is asked alone. If it is lost, another one answers."""
+
+    def __init__(self, pool: PoolPolicy, replica: Replica) -> None:
+        self.pool, self.replica = pool, replica
+
+    async def generate(self, request: Request) -> Generation:
+        return await self.replica.generate(request)
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        process = self.replica.process
+        try:
+            return await self.replica.logprobs(prompt_ids, token_ids)
+        except AgentfwError as error:
+            if not _is_lost(error):
+                raise
+            self.pool._lose(self.replica, process, error)
+            return await self.pool.logprobs(prompt_ids, token_ids)
 
 
 def _is_lost(error: AgentfwError) -> bool:
