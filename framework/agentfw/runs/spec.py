@@ -39,7 +39,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..engine import EngineSettings
+from ..engine.selection import EngineSettings
 from ..errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ..interfaces import parse_interface
 from ..request import Sampling
