@@ -101,7 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(f"{how:16} {seconds:7.3f} s   {result['flushes'][how]} flushes")
     shared, each = (f"{result['disk against playing'][how]:.0%}" for how in ("shared flushes", "a flush each"))
     print(
-        f"the disk takes {shared} of playing with shared flushes (required: at most {REQUIRED:.0%}), {each} with one each"
+        f"the disk takes {shared} of playing with shared flushes (required: at most {REQUIRED:.0%}), "
+        f"{each} with one each"
     )
     return result
 

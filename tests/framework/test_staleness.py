@@ -95,7 +95,7 @@ def test_a_learner_that_fails_in_its_process_is_named(laboratory: Any, tmp_path:
         tmp_path, staleness=1, learner={"name": "bias", "settings": {"fault": "version"}}, updates=2
     )
 
-    with pytest.raises(PluginError, match='learner "bias" of .* returned no new version'):
+    with pytest.raises(PluginError, match=r'learner "bias" of .* returned no new version'):
         asyncio.run(training.execute())
 
 
