@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from agentfw.engine import EngineSettings
 from agentfw.runs.spec import (
     OF_RUNS,
     OF_TRAININGS,
@@ -33,6 +34,7 @@ _KINDS: Mapping[Any, str] = {
     RewardChoice: "a reward",
     SamplingSettings: "a table",
     EvaluationSettings: "a table",
+    EngineSettings: "`local`, `ray` or a table",
 }
 
 
@@ -45,6 +47,7 @@ def tables() -> str:
         ("Only with an optimizer, in a training", {key: keys[key] for key in OF_TRAININGS}),
         ("A component", Choice.model_fields),
         ("A reward", RewardChoice.model_fields),
+        ("`[engine]`", EngineSettings.model_fields),
         ("`[sampling]`", SamplingSettings.model_fields),
         ("`[evaluation]` of a training", EvaluationSettings.model_fields),
     ]

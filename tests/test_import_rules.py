@@ -76,7 +76,7 @@ def test_nobody_imports_whom_they_may_not(package: str) -> None:
 
 PUBLIC = {
     "agentfw",
-    *(f"agentfw.{name}" for name in ["errors", "out", "parsing", "report", "runs", "statistics", "testing"]),
+    *(f"agentfw.{name}" for name in ["engine", "errors", "out", "parsing", "report", "runs", "statistics", "testing"]),
 }
 
 

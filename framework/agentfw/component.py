@@ -12,7 +12,8 @@ their heavy code. For the same reason `factory` and `settings` are strings of th
 
 The factory is called as `factory(settings)`, where `settings` is an instance of the pydantic model that `settings`
 names. Without settings it is called as `factory()`. A factory with a parameter named `host` also receives the host and
-can make other components with it.
+can make other components with it. One with a parameter named `engine` receives the run's engine, which starts processes
+(`agentfw.engine`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ script, or a server that hides them) leaves them empty but still reports how man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .errors import UsageError, not_implemented
@@ -22,6 +22,9 @@ __all__ = ["Generation", "Policy", "Request", "Sampling"]
 
 class Policy:
     """Base class of policies. Only `generate` must be implemented."""
+
+    is_program: bool = False
+    """Whether it reads `request.moment`, or remembers its episodes. Such a policy can't run in another process."""
 
     async def generate(self, request: Request) -> Generation:
         """Answer one request. Many requests may be in flight at once."""
@@ -40,6 +43,14 @@ class Policy:
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         """Logprobs of these tokens after this prompt under the served version. Empty if the policy can't tell."""
         return ()
+
+    def replicas(self) -> Sequence[Policy]:
+        """The copies of the model that answer. After each publication, a training verifies the weights of each."""
+        return (self,)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Serving metrics since the last call, such as waiting times. A training logs them; results don't use them."""
+        return {}
 
     async def rest(self) -> None:
         """Release memory. A learner is about to work on the same device."""

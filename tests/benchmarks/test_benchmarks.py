@@ -366,3 +366,49 @@ def test_what_is_promised_holds_on_every_processor_that_can_be_imitated(
     # To the last bit: a training that is resumed meets other neighbours, and has to be the same training.
     assert row["neighbours apart"] == 0.0
     assert row["four bits apart"] < 1e-4
+
+
+@pytest.mark.slow
+def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("pool_scaling").main(["--requests", "8", "--repeats", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["answers equal to one process"]
+
+
+def test_a_pool_schedules_nearly_linearly(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("pool_queue").main(["--requests", "120", "--repeats", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    # In order, whatever else the machine does meanwhile.
+    assert [row["servers"] for row in result["scaling"]] == [1, 2, 4, 8]
+    assert result["scaling"][1]["seconds"] < result["scaling"][0]["seconds"]
+
+
+@pytest.mark.slow
+def test_a_run_whose_replica_is_killed_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("finds its replicas in /proc")
+    result = load("pool_kill").main(["--kills", "1", "--episodes", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["kills"], result["equal"]) == (1, 1)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+    size = ["--tasks", "3", "--samples", "2", "--prompt", "20", "--answer", "8", "--repeats", "1", "--shape", "small"]
+    result = load("parallel_step").main([*size, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["largest relative difference of weights"] < 1e-5
+
+
+def test_a_warm_cache_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("judge_parallel").main(["--groups", "8", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["questions"] == {"cold": 8, "warm": 0}
+    assert result["eight against one"] > 1.5
+
+
+def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["flushes"]["shared flushes"] < result["flushes"]["a flush each"]

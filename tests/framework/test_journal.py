@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,89 @@ def test_a_full_disk_leaves_the_journal_as_it_was(
         journal.append(RECORDS[1])
 
     assert list(read_journal(path)) == RECORDS[:2]
+
+
+class SlowDisk:
+    """The os module on a disk that flushes when it is told to."""
+
+    def __init__(self) -> None:
+        self.flushes, self.free = 0, threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def fsync(self, handle: int) -> None:
+        assert self.free.wait(60)
+        self.flushes += 1
+        os.fsync(handle)
+
+
+def test_records_that_arrive_while_the_disk_is_busy_share_a_flush(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SlowDisk()
+    records = [{"number": number, "pair": (1, 2)} for number in range(100)]
+
+    async def commit() -> list[Any]:
+        with Journal.open(path) as journal:
+            monkeypatch.setattr(journal_module, "os", disk)
+            tasks = [asyncio.create_task(journal.commit(record)) for record in records]
+            await asyncio.sleep(0.05)
+            late = asyncio.create_task(journal.commit({"number": 100}))
+            await asyncio.sleep(0.05)
+            assert not any(task.done() for task in (*tasks, late)), "nothing is acknowledged before it is on disk"
+            disk.free.set()
+            return [*await asyncio.gather(*tasks), await late]
+
+    answers = asyncio.run(commit())
+
+    assert answers == list(read_journal(path))
+    assert answers[:2] == [{"number": 0, "pair": [1, 2]}, {"number": 1, "pair": [1, 2]}]
+    assert len(answers) == 101
+    assert disk.flushes == 2
+
+
+@pytest.mark.parametrize("also_taking_back", [False, True])
+def test_a_flush_that_fails_fails_all_that_share_it_and_leaves_the_journal_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch, also_taking_back: bool
+) -> None:
+    write(path, RECORDS[:1])
+    disk = FullDisk(also_taking_back=also_taking_back)
+    monkeypatch.setattr(journal_module, "os", disk)
+
+    async def commit() -> list[Any]:
+        with Journal.open(path) as journal:
+            found = await asyncio.gather(*map(journal.commit, [RECORDS[1]] * 5), return_exceptions=True)
+            disk.full = False
+            return [*found, await journal.commit(RECORDS[2])]
+
+    *failed, kept = asyncio.run(commit())
+
+    assert all(isinstance(error, StorageError) and "No space left" in error.message for error in failed)
+    assert list(read_journal(path)) == [RECORDS[0], kept]
+
+
+def test_what_is_no_json_is_refused_alone(path: Path) -> None:
+    async def commit() -> list[Any]:
+        with Journal.open(path) as journal:
+            records = [RECORDS[0], {"set": {1, 2}}, RECORDS[1]]
+            return list(await asyncio.gather(*map(journal.commit, records), return_exceptions=True))
+
+    found = asyncio.run(commit())
+
+    assert isinstance(found[1], TypeError)
+    assert list(read_journal(path)) == RECORDS[:2]
+
+
+def test_a_record_whose_task_is_cancelled_may_stay_and_the_others_are_kept(path: Path) -> None:
+    async def commit() -> None:
+        with Journal.open(path) as journal:
+            first, second = (asyncio.create_task(journal.commit(record)) for record in RECORDS[:2])
+            await asyncio.sleep(0)
+            first.cancel()
+            await second
+
+    asyncio.run(commit())
+
+    assert RECORDS[1] in list(read_journal(path))
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,16 @@ def test_kills_at_any_moment_change_nothing(case: str, expected: Any, together: 
     assert trial.differences == ()
 
 
+@pytest.mark.slow
+def test_an_overlapped_training_goes_on_after_kills_and_loses_nothing(expected: Any, together: Path) -> None:
+    blows = kill_train.draw(random.Random("overlapped"), 2)
+
+    trial = kill_train.trial("overlapped", together / "killed overlapped", expected("overlapped"), blows)
+
+    assert any(trial.hit)
+    assert trial.differences == ()
+
+
 MOMENTS = [
     ("run_started", 1),
     ("episode_done", 5),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..errors import AgentfwError, MissingExtraError, PluginError, in_words
@@ -63,12 +63,15 @@ def check_settings(registered: Registered, settings: Mapping[str, object], where
 
 
 def create(
-    registered: Registered, settings: Mapping[str, object] | BaseModel | None, where: str, host: object
+    registered: Registered,
+    settings: Mapping[str, object] | BaseModel | None,
+    where: str,
+    services: Mapping[str, object],
 ) -> object:
     """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads.
 
     Settings that `check_settings` has validated are not validated again: a validator may change what it is given. A
-    factory with a parameter `host` is given the host: a judge, for one, makes its own policy with it.
+    factory with a parameter named like a service is given it: a judge, for one, makes its own policy with `host`.
     """
     missing = missing_modules(registered)
     if missing:
@@ -82,15 +85,15 @@ def create(
     if not callable(factory):
         raise _broken(registered, f"names the factory {registered.component.factory}, which can't be called")
     arguments = () if checked is None else (checked,)
-    named = {"host": host} if _takes_host(factory) else {}
+    named = {name: services[name] for name in services.keys() & _parameters(factory)}
     return _guarded(registered, "can't be made", lambda: cast(Callable[..., object], factory)(*arguments, **named))
 
 
-def _takes_host(factory: Callable[..., object]) -> bool:
+def _parameters(factory: Callable[..., object]) -> Set[str]:
     try:
-        return "host" in inspect.signature(factory).parameters
+        return inspect.signature(factory).parameters.keys()
     except (TypeError, ValueError):  # what is written in C may have no signature
-        return False
+        return frozenset()
 
 
 def _resolve(registered: Registered, path: str) -> object:

@@ -97,6 +97,7 @@ class Host:
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
         )
         self._withdrawn, self._specs = answers.withdrawn, answers.specs
+        self._services: dict[str, object] = {"host": self}
 
     @classmethod
     def load(cls, options: HostOptions | None = None, entry_points: Sequence[EntryPoint] | None = None) -> Host:
@@ -167,10 +168,14 @@ class Host:
         """
         registered = self.find(kind, name)
         with unchanged_process() as changed:
-            made = component_loading.create(registered, settings, where or kind, self)
+            made = component_loading.create(registered, settings, where or kind, self._services)
         if changed:
             self.notes.append(f"{registered.title} changed {' and '.join(changed)} when it was made; this was put back")
         return made
+
+    def provide(self, **services: object) -> None:
+        """Pass these values to every factory that has a parameter of their name."""
+        self._services |= services
 
     def missing_extra(self, registered: Registered) -> str:
         """The extra that must be installed before this component can be created. Empty if nothing is missing."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..engagement import Engagement
+from ..engine import Engine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
 from ..errors import AgentfwError, UsageError
@@ -41,6 +42,7 @@ class Assembly:
 
     spec: RunSpec
     host: Host
+    engine: Engine
     environment: RunEnvironment
     policy: GuardedPolicy
     memories: list[GuardedMemory]
@@ -123,10 +125,13 @@ class Assembly:
         components: list[Policy | Memory | Toolbox | RewardModel]
         components = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
         await asyncio.gather(*(close(component) for component in components))
+        await asyncio.to_thread(self.engine.close)
 
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
+    engine = make_engine(spec.engine)
+    host.provide(engine=engine)
 
     def guard(kind: str, choice: Choice) -> Guard:
         return Guard(host, kind, choice.name, spec.deadline)
@@ -138,6 +143,7 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     return Assembly(
         spec=spec,
         host=host,
+        engine=engine,
         environment=RunEnvironment(spec, host),
         policy=policy,
         memories=[
@@ -151,5 +157,5 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
         },
         weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
         trackers=[(guard("tracker", choice), make(host, "tracker", choice, Tracker)) for choice in spec.trackers],
-        learning=make_learning(spec, host, policy),
+        learning=make_learning(spec, host, engine, policy),
     )

@@ -51,6 +51,14 @@ class GuardedPolicy(Policy):
             "logprobs()", lambda: self.policy.logprobs(prompt_ids, token_ids), late=EndpointError
         )
 
+    def replicas(self) -> Sequence[Policy]:
+        with self.guard.calling("replicas()"):
+            return [GuardedPolicy(replica, self.guard) for replica in self.policy.replicas()]
+
+    def metrics(self) -> Mapping[str, float]:
+        with self.guard.calling("metrics()"):
+            return dict(self.policy.metrics())
+
     async def rest(self) -> None:
         await self.guard.answer("rest()", self.policy.rest, late=EndpointError)
 

@@ -6,15 +6,20 @@ acknowledged. It is removed when the journal is opened again, and kept in a `.to
     with Journal.open(folder / "episodes.jsonl") as journal:
         record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it is read back: {"times": [1, 2], ...}
 
+Many small records are slow if each waits for the disk by itself. `await journal.commit(record)` promises the same, and
+shares a flush with all records that arrive while the disk is busy.
+
 Damage anywhere but at the end doesn't come from a crash. The journal is then refused with the line's number and not
 modified.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +40,14 @@ class Journal:
         self._handle = handle
         self._size = size
         self._torn = False
+        self._flushed = size
+        """Size up to which everything is on disk."""
+        self._failures: list[OSError] = []
+        """Of shared flushes. Each took back all records that were not on disk."""
+        self._flushing = asyncio.Lock()
+        self._next_flush: asyncio.Task[None] | None = None
+        self._in_use = threading.Lock()
+        """Held while another thread flushes the file."""
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -59,6 +72,43 @@ class Journal:
         Returns the record as it is read back, so that the caller continues with the same values as a resumed run. A
         value that isn't JSON raises TypeError or ValueError, and nothing is written.
         """
+        written = self._write(record, os.fsync)
+        self._flushed = self._size
+        return written
+
+    async def commit(self, record: Record) -> Record:
+        """Write one record like `append`, but share its flush with others. It is on disk when this returns."""
+        written, failures = self._write(record, lambda handle: None), len(self._failures)
+        if self._next_flush is None:
+            self._next_flush = asyncio.create_task(self._flush())
+        await asyncio.shield(self._next_flush)
+        if len(self._failures) > failures:
+            raise self._cannot_write(self._failures[failures])
+        return written
+
+    async def _flush(self) -> None:
+        """Flush everything that was written until the disk is free."""
+        async with self._flushing:
+            await asyncio.sleep(0)  # whoever is ready writes first
+            self._next_flush = None
+            size = self._size
+            try:
+                await asyncio.to_thread(self._flush_file)
+            except OSError as error:
+                # Also what was written meanwhile: nobody knows how much of it is on disk.
+                self._failures.append(error)
+                self._size, self._torn = self._flushed, True
+                with suppress(OSError):
+                    self._take_back()
+            else:
+                self._flushed = size
+
+    def _flush_file(self) -> None:
+        with self._in_use:
+            if not self._handle.closed:  # closing has flushed it
+                os.fsync(self._handle.fileno())
+
+    def _write(self, record: Record, flush: Callable[[int], None]) -> Record:
         line = _encode(record)
         try:
             if self._torn:
@@ -66,23 +116,27 @@ class Journal:
             view = memoryview(line)
             while view:
                 view = view[self._handle.write(view) :]
-            os.fsync(self._handle.fileno())
+            flush(self._handle.fileno())
         except BaseException as error:  # also on interruption: half a line must not remain for the next append
             self._torn = True
             with suppress(OSError):  # otherwise the next append tries again, or the next opening removes the torn end
                 self._take_back()
             if not isinstance(error, OSError):
                 raise
-            raise StorageError(
-                f"can't write to {self.path}: {error.strerror or error}",
-                fix="free disk space; earlier records are intact",
-            ) from error
+            raise self._cannot_write(error) from error
         self._size += len(line)
         loaded: Record = json.loads(line)
         return loaded
 
     def close(self) -> None:
-        self._handle.close()
+        with self._in_use, self._handle:
+            if self._flushed < self._size:
+                os.fsync(self._handle.fileno())
+
+    def _cannot_write(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"can't write to {self.path}: {error.strerror or error}", fix="free disk space; earlier records are intact"
+        )
 
     def _take_back(self) -> None:
         os.ftruncate(self._handle.fileno(), self._size)

@@ -11,15 +11,17 @@ episodes, with the same result.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from ..engine import Engine
 from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..learner import Batch, Learner, Update
@@ -30,11 +32,17 @@ from .figures import finite, size_of
 from .guarded import GuardedPolicy, listed
 from .journal import make_folder
 from .proof import Proof
+from .remote_learner import RemoteLearner
 from .spec import RunSpec
 from .state import State
 from .turn_checks import check_sampling
 
 __all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
+
+Answer = TypeVar("Answer")
+
+IMPORTANCE_CAP = 2.0
+"""Maximum importance weight of tokens that an older version sampled, if the optimizer names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +74,40 @@ class Learning:
     @property
     def needs_tokens(self) -> bool:
         """Whether it learns from the exact tokens that were sampled."""
-        return self.teacher is None and _loss(self._of_optimizer, self.optimizer).name != "likelihood"
+        return self.teacher is None and self.loss.name != "likelihood"
 
-    def begin(self, home: Path, state: State) -> None:
+    @property
+    def loss(self) -> Loss:
+        """The optimizer's loss. Samples of older versions are corrected for, unless it says how itself."""
+        loss = _loss(self._of_optimizer, self.optimizer)
+        stale = self.spec.staleness > 0 and loss.name == "clipped" and loss.importance_cap is None
+        return replace(loss, importance_cap=IMPORTANCE_CAP) if stale else loss
+
+    async def begin(self, home: Path, state: State) -> None:
         """Open the learner's folder and restore the state of an earlier execution."""
         make_folder(home)
-        with self._calling_learner("open()"):
+
+        def opened() -> None:
             self.learner.open(home)
             if state.update:
                 self.learner.restore(state.learner)
             self.learner.rest()
+
+        await self._ask("open()", opened)
         if state.update:
             with self._of_optimizer.calling("restore()"):
                 self.optimizer.restore(state.optimizer)
 
     async def start(self, home: Path) -> Update | None:
         """Let the policy answer with what training starts from, where that isn't its base."""
-        with self._calling_learner("start()"):
+
+        def started() -> Update | None:
             self.learner.wake()
             start = self.learner.start(home)
             self.learner.rest()
+            return start
+
+        start = await self._ask("start()", started)
         if start is not None:
             await self.publish(start)
         return start
@@ -106,7 +128,7 @@ class Learning:
                 by_episode[advantage.episode].append(advantage)
         # The optimizer excludes groups by giving them no advantages. A KL penalty still needs advantages of zero.
         different = any(each.value for some in by_episode.values() for each in some)
-        acts = different or _loss(guard, self.optimizer).kl > 0
+        acts = different or self.loss.kl > 0
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewarded = any(scored.reward for group in groups for scored in group)
         # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
@@ -131,10 +153,9 @@ class Learning:
         with self._of_optimizer.calling("state()"):
             return dict(self.optimizer.state())
 
-    def learner_state(self) -> dict[str, Any]:
+    async def learner_state(self) -> dict[str, Any]:
         """What the learner needs to resume."""
-        with self._calling_learner("state()"):
-            return dict(self.learner.state())
+        return dict(await self._ask("state()", self.learner.state))
 
     async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
         """Make a new version below `home`. None if there is nothing to learn from. `before` is the last version."""
@@ -142,13 +163,19 @@ class Learning:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
-        batch = Batch(episodes, lesson.advantages, _loss(self._of_optimizer, self.optimizer), home)
-        await self.policy.rest()
-        guard = self._of_learner
-        with self._calling_learner(f"update() number {number}"):
+        batch = Batch(episodes, lesson.advantages, self.loss, home)
+
+        def updated() -> Update:
             self.learner.wake()
             update = self.learner.update(batch)
             self.learner.rest()
+            return update
+
+        if not self.spec.staleness:
+            await self.policy.rest()
+        call, guard = f"update() number {number}", self._of_learner
+        update = await self._ask(call, updated)
+        with guard.calling(call):
             guard.require(isinstance(update, Update), f"returned a {type(update).__name__}, not an Update")
             finite(update.metrics, guard.title)
             guard.require(
@@ -156,7 +183,8 @@ class Learning:
                 f"returned no new version: {update.version} at {update.adapter}",
                 "give each update its own version, and write it below the given folder",
             )
-        await self.policy.wake()
+        if not self.spec.staleness:
+            await self.policy.wake()
         return update
 
     async def publish(self, update: Update) -> dict[str, float]:
@@ -169,17 +197,24 @@ class Learning:
     async def close(self) -> None:
         try:
             with self._calling_learner("close()"):
-                self.learner.close()
+                await asyncio.to_thread(self.learner.close)
         finally:
             if self.teacher is not None:
                 await self.teacher.close()
 
-    def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
-        with self._calling_learner("logprobs()"):
+    async def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
+        def found() -> Sequence[float]:
             self.learner.wake()
             found = self.learner.logprobs(prompt_ids, token_ids, base=base)
             self.learner.rest()
             return found
+
+        return await self._ask("logprobs()", found)
+
+    async def _ask(self, call: str, work: Callable[[], Answer]) -> Answer:
+        """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
+        with self._calling_learner(call):
+            return await asyncio.to_thread(work) if self.spec.staleness else work()
 
     @contextmanager
     def _calling_learner(self, call: str) -> Iterator[None]:
@@ -198,7 +233,7 @@ class Learning:
                 ) from error
 
 
-def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
+def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: Policy) -> Learning | None:
     """Create the optimizer, the learner and the teacher of a resolved spec. None if there is no optimizer.
 
     Raises if they can't work together.
@@ -208,7 +243,11 @@ def make_learning(spec: RunSpec, host: Host, policy: Policy) -> Learning | None:
     of_optimizer = Guard(host, "optimizer", spec.optimizer.name, spec.deadline)
     optimizer = make(host, "optimizer", spec.optimizer, Optimizer, "optimizer")
     of_learner = Guard(host, "learner", spec.learner.name, spec.deadline)
-    learner = make(host, "learner", spec.learner, Learner, "learner")
+    learner: Learner
+    if spec.staleness:
+        learner = RemoteLearner(engine, host, spec)
+    else:
+        learner = make(host, "learner", spec.learner, Learner, "learner")
     teacher = None if spec.teacher is None else make(host, "policy", spec.teacher, Policy, "teacher")
     if spec.teacher is not None and _loss(of_optimizer, optimizer).name == "clipped":
         raise UsageError(

@@ -4,17 +4,21 @@ A run without an optimizer plays its tasks once. A training plays an evaluation,
 evaluations until the last evaluation. Each step can be repeated: episodes that are on disk are not played again, and an
 update is not complete until the state file says so.
 
+Two tasks share the work of a training: one plays rollouts, the other learns from them, publishes and evaluates. With
+`staleness` 0 they take turns. With S, the first is up to S updates ahead of the second.
+
     loop = Loop(folder, assembly, observer)
     await loop.run()
 """
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +34,7 @@ from .folder import RunFolder
 from .journal import make_folder
 from .learning import Learning
 from .observer import Observer, told_together
-from .play import Plan, Play, learn_again
+from .play import Plan, Play, learn_again, side_by_side
 from .query_groups import QueryCurriculum
 from .records import Records
 from .state import State
@@ -40,6 +44,16 @@ from .turn_checks import TurnChecks
 __all__ = ["Loop", "curriculum"]
 
 Further = Callable[[Play], list[Task]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """What an update learns from."""
+
+    groups: list[list[Scored]]
+    figures: dict[str, float]
+    speed: dict[str, float]
+    seconds: float
 
 
 class Loop:
@@ -52,6 +66,11 @@ class Loop:
         self.seeds = Seeds(self.spec.seed).child("policy")
         self.seconds: dict[str, float] = {}
         """Duration of each phase since the last completed update."""
+        self.versions: dict[int, str] = {}
+        """The policy's version after each update, in order."""
+        self._room = asyncio.Semaphore(1 + self.spec.staleness)
+        """How many more rollouts may be begun."""
+        self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 
     async def run(self) -> None:
         """Do everything that is missing."""
@@ -59,11 +78,23 @@ class Loop:
         if learning is not None:
             await self._begin(learning)
         await self._evaluate()
-        while learning is not None and self.state.update < self.spec.updates:
-            await self._update(learning)
-            await self._evaluate()
-        if learning is None and self.spec.memories_learn:
+        if learning is not None:
+            await side_by_side([self._play_ahead(learning), self._learn(learning)])
+        elif self.spec.memories_learn:
             await self._settle()
+
+    async def _play_ahead(self, learning: Learning) -> None:
+        """Play the rollouts of all updates that are left."""
+        for number in range(self.state.update + 1, self.spec.updates + 1):
+            await self._room.acquire()
+            self._played.put_nowait(await self._rollouts(number, learning))
+
+    async def _learn(self, learning: Learning) -> None:
+        """Make all updates that are left, and evaluate in between."""
+        while self.state.update < self.spec.updates:
+            await self._update(learning, await self._played.get())
+            await self._evaluate()
+            self._room.release()
 
     async def _settle(self) -> None:
         """Let the reward models write what they have learned, for runs to come."""
@@ -77,14 +108,16 @@ class Loop:
 
     async def _begin(self, learning: Learning) -> None:
         """Restore the state of an earlier execution of a training."""
-        learning.begin(self.folder.path / "learner", self.state)
+        await learning.begin(self.folder.path / "learner", self.state)
         start = await learning.start(self._home(0))
+        if not self.state.update and start is not None:
+            self.state = replace(self.state, version=start.version, adapter=self._place(start))
+        self.versions = {0: "" if start is None else start.version}
         if not self.state.update:
-            if start is not None:
-                self.state = replace(self.state, version=start.version, adapter=self._place(start))
             return
         if len(self.folder.updates()) < self.state.update:
             self._write(dict(self.state.line))
+        self.versions |= {int(line["update"]): str(line["version"]) for line in self.folder.updates()}
         self._forget()
         if self.spec.memories_learn:
             for number in range(1, self.state.update + 1):
@@ -95,42 +128,42 @@ class Loop:
 
     # -- one update ----------------------------------------------------------------------------------------------------
 
-    async def _update(self, learning: Learning) -> None:
-        """Play, learn, publish. The update is complete when the state is on disk."""
-        number = self.state.update + 1
-        with self._phase("play", number):
-            groups, rollouts, speed = await self._rollouts(number, learning)
+    async def _update(self, learning: Learning, rollouts: Rollouts) -> None:
+        """Learn, publish. The update is complete when the state is on disk."""
+        number, groups = self.state.update + 1, rollouts.groups
+        self.seconds["play"] = rollouts.seconds
         with self._phase("learn", number):
             lesson = learning.weigh(groups)
             update = await learning.learn(number, lesson, self._home(number), self.state.version)
         served: dict[str, float] = {}
+        self.versions[number] = self.state.version if update is None else update.version
         if update is not None:
             with self._phase("publish", number):
                 served = await learning.publish(update)
-        rollouts |= {
+        figures = rollouts.figures | {
             "groups": len(groups),
             "groups_alike": sum(len(group) > 1 and len({each.reward for each in group}) == 1 for group in groups),
             "groups_learned": len(lesson.groups),
         }
         line = {
             "update": number,
-            "version": self.state.version if update is None else update.version,
-            "rollouts": rollouts,
+            "version": self.versions[number],
+            "rollouts": figures,
             "optimizer": dict(lesson.metrics),
             "learner": {} if update is None else dict(update.metrics),
             "served": served,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
-            "speed": speed,
+            "speed": rollouts.speed,
         }
-        self._count(number, update, line, learning)
+        await self._count(number, update, line, learning)
 
-    def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
+    async def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
         """Record the update. From here on, it is complete."""
         where = {"version": self.state.version, "adapter": self.state.adapter}
         if update is not None:
             sync(self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}
-        learner, optimizer = learning.learner_state(), learning.optimizer_state()
+        learner, optimizer = await learning.learner_state(), learning.optimizer_state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
         self.seconds = {}
@@ -150,10 +183,9 @@ class Loop:
         for old in [path for path in versions if 0 < int(path.name) <= self.state.update][: -self.spec.keep]:
             shutil.rmtree(old)
 
-    async def _rollouts(
-        self, number: int, learning: Learning
-    ) -> tuple[list[list[Scored]], dict[str, float], dict[str, float]]:
-        """The scored groups of an update, their metrics, and how fast they were played."""
+    async def _rollouts(self, number: int, learning: Learning) -> Rollouts:
+        """Play what an update learns from."""
+        self.observer.phase("play", number)
         spec, tasks = self.spec, curriculum(self.assembly)
         plan = Plan(
             tasks=tasks.planned(number, spec.samples),
@@ -164,8 +196,13 @@ class Loop:
             learns=spec.memories_learn,
             retains=True,
         )
-        version = "" if learning.teacher else self.state.version
-        checks = TurnChecks(spec, version, needs_tokens=learning.needs_tokens)
+
+        def versions() -> list[str]:
+            """Those that may answer, the newest first."""
+            known = [version for update, version in self.versions.items() if update >= number - 1 - spec.staleness]
+            return [""] if learning.teacher else known[::-1]
+
+        checks = TurnChecks(spec, versions, needs_tokens=learning.needs_tokens)
         began = time.monotonic()
 
         def further(play: Play) -> list[Task]:
@@ -173,12 +210,21 @@ class Loop:
             return tasks.further(number, len(play.groups) - spec.tasks, missing, spec.samples)
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
-        speed = {"tokens_per_second": round(checks.tokens / (time.monotonic() - began), 1)}
+        seconds = time.monotonic() - began
+        speed = {"tokens_per_second": round(checks.tokens / seconds, 1), **plan.policy.metrics()}
         lines = records.metrics()
         counted = ("turns", "tokens", "failures", "tool_calls", "tool_failures")
         counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         counts["failed"] = len(play.failures)
-        return play.scored_groups(), {**means(lines), "episodes": len(lines), **counts}, speed
+        groups = play.scored_groups()
+        age = {"age": self._age(number, groups)} if spec.staleness and not learning.teacher else {}
+        return Rollouts(groups, {**means(lines), "episodes": len(lines), **counts, **age}, speed, seconds)
+
+    def _age(self, number: int, groups: Sequence[Sequence[Scored]]) -> float:
+        """Mean number of updates by which the version of a turn was behind."""
+        newest = {version: update for update, version in self.versions.items()}
+        turns = [turn for group in groups for scored in group for turn in scored.episode.turns if turn.token_ids]
+        return sum(number - 1 - newest.get(turn.version, 0) for turn in turns) / max(1, len(turns))
 
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
@@ -197,7 +243,8 @@ class Loop:
             learns=spec.memories_learn and not updates,
         )
         with self._phase("evaluate", number):
-            _, records = await self._play(plan, self.folder.evaluation(number), TurnChecks(spec, self.state.version))
+            checks = TurnChecks(spec, lambda: [self.state.version])
+            _, records = await self._play(plan, self.folder.evaluation(number), checks)
         if self.assembly.learning is not None:
             await self.assembly.learning.proof.begin(records)
         self.observer.evaluated(number, intervals(records.metrics()))

@@ -37,7 +37,7 @@ from .observer import Observer
 from .records import Records
 from .spec import SamplingSettings
 
-__all__ = ["Plan", "Play", "learn_again"]
+__all__ = ["Plan", "Play", "learn_again", "side_by_side"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,12 @@ class Play:
     async def all(self) -> None:
         """Play the missing episodes."""
         if not (self.plan.learns and self.assembly.memories):
-            await _side_by_side(self._group(group) for group in self.groups)
+            await side_by_side(self._group(group) for group in self.groups)
             return
         size = max(1, self.spec.concurrency // len(self.groups[0]))
         for first in range(0, len(self.groups), size):
             batch = self.groups[first : first + size]
-            await _side_by_side(self._episode(task) for group in batch for task in group)
+            await side_by_side(self._episode(task) for group in batch for task in group)
             for group in batch:
                 await self._conclude(group)
 
@@ -140,7 +140,7 @@ class Play:
         return [group for group in groups if group]
 
     async def _group(self, group: Sequence[Task]) -> None:
-        await _side_by_side(self._episode(task) for task in group)
+        await side_by_side(self._episode(task) for task in group)
         await self._conclude(group)
 
     async def _episode(self, task: Task) -> None:
@@ -151,7 +151,7 @@ class Play:
             # A policy that is a program never waits. Without this, the run could not be interrupted.
             await asyncio.sleep(0)
             try:
-                record = self._stored(await self.failures.retried(lambda: self._engage(task)))
+                record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
             except AgentfwError as error:
                 self._leave_out([task.id], "play", error)
                 return
@@ -159,9 +159,9 @@ class Play:
         self.played[task.id] = Episode.from_record(record)
         self.observer.played(self.played[task.id])
 
-    def _stored(self, episode: Episode) -> dict[str, Any]:
+    async def _stored(self, episode: Episode) -> dict[str, Any]:
         try:
-            return self.episodes.append(episode.to_record())
+            return await self.episodes.commit(episode.to_record())
         except (TypeError, ValueError) as error:
             raise PluginError(
                 f"episode {episode.id} can't be stored: {error}",
@@ -242,7 +242,7 @@ class Play:
                 for each in scores
             ],
         }
-        record = self.metrics.append(record)
+        record = await self.metrics.commit(record)
         self.concluded.add(episode.id)
         self._retain(episode, record)
         self.observer.concluded(episode, record, len(self.concluded) + len(self.failures))
@@ -302,7 +302,7 @@ async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
         await model.learn(episode)
 
 
-async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run all jobs concurrently. The first failure cancels the others, and its error is raised."""
     failed: BaseException | None = None
     try:

@@ -10,7 +10,8 @@ model, or an old adapter, would otherwise train for days without an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 from ..policy import Policy
 from .probe import Probe, arithmetic, check
@@ -21,7 +22,7 @@ __all__ = ["Proof"]
 _LONGEST = 64
 """Maximum number of tokens that are compared."""
 
-Logprobs = Callable[[Sequence[int], Sequence[int], bool], Sequence[float]]
+Logprobs = Callable[[Sequence[int], Sequence[int], bool], Awaitable[Sequence[float]]]
 """The learner's logprobs of an answer after a prompt, with the newest version or with the base model."""
 
 
@@ -46,21 +47,30 @@ class Proof:
             return
         longest = max(turns, key=lambda turn: (min(_LONGEST, len(turn.token_ids)), turn.prompt_ids, turn.token_ids))
         self.probe = Probe(longest.prompt_ids, longest.token_ids[:_LONGEST])
-        self._base = self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
-        self._trained = self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
+        self._base = await self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
+        self._trained = await self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
         # Asked again, because the answer's logprobs depend on its temperature, which the learner doesn't know here.
-        served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
-        if served and self._base:
-            self._noise = arithmetic(served, self._base)
+        found = [served for served in await self._served(self.probe) if served]
+        if found and self._base:
+            self._noise = max(arithmetic(served, self._base) for served in found)
 
     async def prove(self) -> dict[str, float]:
         """Compare the logprobs of policy and learner. Raises an error that names the fault."""
         if self.probe is None:
             return {}
-        before, self._trained = self._trained, self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
-        served = await self.policy.logprobs(self.probe.prompt_ids, self.probe.token_ids)
-        if not served or not self._trained:
+        before, self._trained = self._trained, await self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
+        found = await self._served(self.probe)
+        if not all(found) or not self._trained:
             return {}
-        proven = check(served, self._trained, self._base, before, self._noise)
-        gaps = [abs(one - other) for one, other in zip(served, self._trained, strict=True)]
-        return {"proven": float(proven), "probe_mismatch": sum(gaps) / len(gaps), "probe_mismatch_most": max(gaps)}
+        proven = [check(served, self._trained, self._base, before, self._noise) for served in found]
+        gaps = [[abs(one - other) for one, other in zip(served, self._trained, strict=True)] for served in found]
+        return {
+            "proven": float(all(proven)),
+            "probe_mismatch": max(sum(each) / len(each) for each in gaps),
+            "probe_mismatch_most": max(map(max, gaps)),
+        }
+
+    async def _served(self, probe: Probe) -> list[Sequence[float]]:
+        """The logprobs of the probe from each replica of the policy."""
+        asked = (one.logprobs(probe.prompt_ids, probe.token_ids) for one in self.policy.replicas())
+        return list(await asyncio.gather(*asked))

@@ -40,6 +40,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..engine.selection import EngineSettings
 from ..errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ..interfaces import parse_interface
 from ..request import Sampling
@@ -82,7 +83,7 @@ SPLITS = ("train", "validation", "test")
 
 OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
-OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "evaluation", "keep")
+OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "staleness", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
@@ -205,6 +206,9 @@ class RunSpec(Settings):
     sampling: SamplingSettings = Field(
         default_factory=SamplingSettings, description="Sampling of the policy; a key that is left out is up to it"
     )
+    engine: EngineSettings = Field(
+        default_factory=EngineSettings, description="Where other processes run, for components that use some"
+    )
     episodes: int = Field(8, ge=1, le=MOST, description="Number of tasks to play")
     samples: int = Field(
         1, ge=1, le=MOST, description="Number of times each task is played; these samples form a group"
@@ -217,6 +221,12 @@ class RunSpec(Settings):
     )
     updates: int = Field(20, ge=1, le=MOST, description="Number of updates of the policy")
     tasks: int = Field(8, ge=1, le=MOST, description="Number of tasks of the split `train` in each update")
+    staleness: int = Field(
+        0,
+        ge=0,
+        description="Number of updates that the policy may play ahead of the learner. 0: playing and learning take "
+        "turns, and a resumed training is equal to the last byte. Above: they overlap, the learner in its own process",
+    )
     evaluation: EvaluationSettings = Field(
         default_factory=lambda: EvaluationSettings.model_validate({}),
         description="When and on which tasks the policy is evaluated",
@@ -274,6 +284,11 @@ class RunSpec(Settings):
     @field_validator("environment", "policy", "teacher", "optimizer", "learner", mode="before")
     @classmethod
     def _one(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
 
     @field_validator("memories", "tools", "rewards", "trackers", mode="before")

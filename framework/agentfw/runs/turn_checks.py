@@ -5,6 +5,8 @@ Otherwise a fault would be found only after all rollouts of an update.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ..episode import Episode, Turn
 from ..errors import PluginError, UsageError
 from .observer import Observer
@@ -16,12 +18,12 @@ __all__ = ["TurnChecks", "check_sampling"]
 class TurnChecks(Observer):
     """Checks the turns of the trained policy, and counts the tokens that it generates.
 
-    Turns must come from the newest `version`, if there is one. With `needs_tokens`, they must have token ids that were
-    sampled from a distribution that the learner can compute.
+    Turns must come from one of the `versions` that may answer now. If one of these has no name, any turn may be its.
+    With `needs_tokens`, turns must have token ids that were sampled from a distribution that the learner can compute.
     """
 
-    def __init__(self, spec: RunSpec, version: str = "", *, needs_tokens: bool = False) -> None:
-        self.spec, self.version, self.needs_tokens = spec, version, needs_tokens
+    def __init__(self, spec: RunSpec, versions: Callable[[], Sequence[str]], *, needs_tokens: bool = False) -> None:
+        self.spec, self.versions, self.needs_tokens = spec, versions, needs_tokens
         self.tokens = 0
 
     def turned(self, episode: Episode, turn: Turn) -> None:
@@ -35,11 +37,18 @@ class TurnChecks(Observer):
             )
         if self.needs_tokens and turn.token_ids:
             check_sampling(turn.temperature, turn.top_p, f'turn {turn.index} of episode {episode.id} by "{name}"')
-        if self.version and turn.token_ids and turn.version != self.version:
+        if self.needs_tokens and self.spec.staleness and turn.token_ids and not turn.logprobs:
+            raise UsageError(
+                f'the policy "{name}" returns no logprobs (turn {turn.index} of episode {episode.id}), and samples of '
+                "older versions can't be corrected for without",
+                fix="--set staleness=0, or train a policy that returns them",
+            )
+        versions = self.versions()
+        if turn.token_ids and all(versions) and turn.version not in versions:
             raise PluginError(
                 f'the policy "{name}" answered turn {turn.index} of episode {episode.id} with '
-                f"{turn.version or 'no version at all'} after {self.version} was published",
-                fix="fix the policy, or restart its server: rollouts must come from the newest version",
+                f"{turn.version or 'no version at all'} after {versions[0]} was published",
+                fix="fix the policy, or restart its server: it must serve the newest version",
             )
 
 

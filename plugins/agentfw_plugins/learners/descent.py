@@ -22,26 +22,14 @@ from agentfw import Loss
 from agentfw.errors import AgentfwError
 
 from .lessons import Lesson
-from .losses import Figures, Terms, loss_of, weights
+from .losses import Figures, weights
 from .network import Network, Which
+from .pieces import Piece, backward, logprobs_of
 from .settings import TrainableSettings
-from .token_tree import Packed, unique_tokens
+from .team import Team
+from .token_tree import unique_tokens
 
 __all__ = ["Descent", "peak_memory"]
-
-
-@dataclass(slots=True)
-class Piece:
-    """Tokens that are computed at once, with what their loss is made of besides the current logprobs."""
-
-    packed: Packed
-    temperature: float
-    advantages: torch.Tensor
-    weights: torch.Tensor
-    turns: torch.Tensor
-    sampled: torch.Tensor | None
-    before: torch.Tensor | None = None
-    base: torch.Tensor | None = None
 
 
 @dataclass
@@ -52,6 +40,8 @@ class Descent:
     optimizer: torch.optim.Optimizer
     settings: TrainableSettings
     learning_rate: float
+    team: Team | None = None
+    """The processes that compute the pieces. None: only this one."""
     steps: int = 0
     figures: Figures = field(default_factory=Figures)
 
@@ -68,18 +58,23 @@ class Descent:
         pieces = [piece for minibatch in prepared for piece in minibatch]
         # With a single step the logprobs before it are those that are computed for it anyway, and every ratio is 1.
         single = rounds * sum(map(bool, prepared)) <= 1
-        with torch.no_grad():
-            for piece in pieces:
-                if loss.name == "clipped" and not single:
-                    piece.before = self._logprobs(piece)[0]
-                if loss.kl:
-                    piece.base = self._logprobs(piece, of=self.settings.reference)[0]
+        if self.team is not None:
+            self.team.begin(self.network)
+            self.team.put_weights()
+        if loss.name == "clipped" and not single:
+            for piece, before in zip(pieces, self._logprobs(pieces, "trained"), strict=True):
+                piece.before = before
+        if loss.kl:
+            for piece, base in zip(pieces, self._logprobs(pieces, self.settings.reference), strict=True):
+                piece.base = base
         gradients = [self._step(minibatch, loss) for _ in range(rounds) for minibatch in prepared if minibatch]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
         figures = self.figures.means(len(gradients))
         if loss.name == "clipped":
             figures["on_policy"] = float(single)
+        if self.team is not None:
+            figures |= {"workers_used": self.team.used, "workers_lost": self.team.lost}
         return figures | {
             "gradient_norm": sum(gradients) / max(1, len(gradients)),
             "steps": len(gradients),
@@ -132,12 +127,12 @@ class Descent:
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
         self.optimizer.zero_grad()
-        for piece in pieces:
-            logprobs, entropy = self._logprobs(piece)
-            self.figures.add("entropy", entropy)
-            before = logprobs.detach() if piece.before is None else piece.before
-            terms = Terms(logprobs, before, piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base)
-            loss_of(loss, terms, self.figures).backward()
+        if self.team is None:
+            for piece in pieces:
+                backward(self.network, piece, loss, self.figures)
+        else:
+            self.team.put_weights()
+            self.team.gradients(pieces, loss, self.figures)
         length = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip))
         if not math.isfinite(length):
             raise AgentfwError(
@@ -161,8 +156,10 @@ class Descent:
             return self.learning_rate * (0.55 + 0.45 * math.cos(math.pi * done))
         return self.learning_rate
 
-    def _logprobs(self, piece: Piece, *, of: Which = "trained") -> tuple[torch.Tensor, torch.Tensor]:
-        return self.network.logprobs(piece.packed, of=of, temperature=piece.temperature)
+    def _logprobs(self, pieces: Sequence[Piece], of: Which) -> list[torch.Tensor]:
+        if self.team is not None:
+            return self.team.logprobs(pieces, of)
+        return [logprobs_of(self.network, piece, of) for piece in pieces]
 
     def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(values).to(self.network.device)

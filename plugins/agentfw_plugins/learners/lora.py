@@ -11,6 +11,7 @@ load; with `weights = "all"` it leaves a whole model folder instead.
 from __future__ import annotations
 
 from agentfw import Episode, Turn
+from agentfw.engine import Engine
 
 from .model_learner import ModelLearner
 from .settings import LoraSettings
@@ -22,8 +23,8 @@ __all__ = ["LoraLearner"]
 class LoraLearner(ModelLearner):
     """Learns from the policy's own samples."""
 
-    def __init__(self, settings: LoraSettings) -> None:
-        super().__init__(settings, learning_rate=settings.learning_rate, rounds=settings.steps)
+    def __init__(self, settings: LoraSettings, engine: Engine | None = None) -> None:
+        super().__init__(settings, engine, learning_rate=settings.learning_rate, rounds=settings.steps)
 
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
         return TurnTokens(turn.prompt_ids, turn.token_ids) if turn.prompt_ids and turn.token_ids else None

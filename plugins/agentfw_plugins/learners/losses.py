@@ -69,6 +69,16 @@ class Figures:
         if values.numel():
             self.largest[name] = max(self.largest.get(name, 0.0), float(values.max()))
 
+    def include(self, others: Figures) -> None:
+        """Add figures that were found elsewhere."""
+        for name, count in others.counts.items():
+            self.counts[name] = self.counts.get(name, 0) + count
+        for mine, theirs in ((self.sums, others.sums), (self.totals, others.totals)):
+            for name, value in theirs.items():
+                mine[name] = mine.get(name, 0.0) + value
+        for name, value in others.largest.items():
+            self.largest[name] = max(self.largest.get(name, 0.0), value)
+
     def means(self, steps: int) -> dict[str, float]:
         return {
             **{name: total / max(1, steps) for name, total in self.totals.items()},

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Batch, Episode, Learner, Seeds, Turn, Update
+from agentfw.engine import Engine, LocalEngine
 from agentfw.errors import AgentfwError, MissingExtraError
 
 from . import checkpoint
@@ -27,6 +28,7 @@ try:
     from .descent import Descent, peak_memory
     from .losses import check
     from .network import Network
+    from .team import Team
 except ImportError as error:
     raise MissingExtraError("training a model in this process", "train", module=error.name or "") from error
 
@@ -36,8 +38,13 @@ __all__ = ["ModelLearner"]
 class ModelLearner(Learner):
     """A learner that selects which tokens of a turn it learns from."""
 
-    def __init__(self, settings: TrainableSettings, *, learning_rate: float, rounds: int) -> None:
+    def __init__(
+        self, settings: TrainableSettings, engine: Engine | None = None, *, learning_rate: float, rounds: int
+    ) -> None:
         self.settings = settings
+        self._ours = LocalEngine() if engine is None and settings.workers > 1 else None
+        started = engine or self._ours
+        self._team = Team(started, settings) if started is not None and settings.workers > 1 else None
         self._learning_rate, self._rounds = learning_rate, rounds
         self._folder = Path()
         self._checkpoint: Path | None = None
@@ -112,16 +119,24 @@ class ModelLearner(Learner):
     def rest(self) -> None:
         if self.settings.offload and self._descent is not None and self._descent.network.device == "cuda":
             move(self._descent, "cpu")
+            if self._team is not None:
+                self._team.move("cpu")
             self._resting = True
             torch.cuda.empty_cache()
 
     def wake(self) -> None:
         if self._resting and self._descent is not None:
             move(self._descent, self._descent.network.device)
+            if self._team is not None:
+                self._team.move(self._descent.network.device)
         self._resting = False
 
     def close(self) -> None:
         self._descent = None
+        if self._team is not None:
+            self._team.close()
+        if self._ours is not None:
+            self._ours.close()
 
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
@@ -131,7 +146,9 @@ class ModelLearner(Learner):
         if self._descent is None:
             network = Network(self.settings, self._seeds())
             self._base = checkpoint.fingerprint(network.folder, self.settings.seed)
-            descent = Descent(network, self._optimizer(network), self.settings, self._learning_rate)
+            if self._team is not None:
+                self._team.start(network)
+            descent = Descent(network, self._optimizer(network), self.settings, self._learning_rate, self._team)
             if self.settings.adapter:
                 start = Path(self.settings.adapter)
                 checkpoint.require_base(start, self._base, self.settings.model)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, load_file, save, save_file
 
 from agentfw import Seeds
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
@@ -139,7 +139,7 @@ class Network:
             self.piece_size = self.settings.tokens
         elif len(turns) > 1:
             most = self.room()
-            self.piece_size = choose_size(turns, most) if tree else min(FEWEST, most)
+            self.piece_size = choose_size(turns, most, self.settings.workers) if tree else min(FEWEST, most)
         return (pack if tree else pack_plain)(turns, self.piece_size)
 
     def room(self) -> int:
@@ -149,7 +149,9 @@ class Network:
         weights, trained = (
             sum(parameter.nbytes for parameter in some) for some in (self._model.parameters(), self.parameters())
         )
-        return max(1, int(available_bytes(self.device, weights, trained) / self._bytes_per_token))
+        # Workers of a CPU share its memory.
+        sharing = self.settings.workers if self.device == "cpu" else 1
+        return max(1, int(available_bytes(self.device, weights, trained) / sharing / self._bytes_per_token))
 
     def _measure(self) -> float:
         """Bytes that a training step stores per token."""
@@ -302,6 +304,15 @@ class Network:
                 fix="use the base that they were trained on, with the same rank and modules",
             )
         self._put(found)
+
+    def dump(self) -> bytes:
+        """The trainable weights, for a copy of this network elsewhere."""
+        data: bytes = save({name: tensor.detach().cpu().contiguous() for name, tensor in self._tensors().items()})
+        return data
+
+    def put(self, weights: bytes) -> None:
+        """Take over the trainable weights of another copy of this network."""
+        self._put(load(weights))
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _put(self, values: Mapping[str, torch.Tensor]) -> None:

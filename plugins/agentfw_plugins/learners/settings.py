@@ -59,6 +59,16 @@ class TrainableSettings(Settings):
         None, description="Recompute activations instead of storing them. Default: on a GPU only."
     )
 
+    workers: int = Field(
+        1,
+        ge=1,
+        description="Number of processes that compute gradients, this one included. The result is that of one.",
+    )
+    worker_gpus: float = Field(1.0, gt=0, le=1, description="Share of a GPU of each further process, if on GPUs.")
+    worker_patience: float = Field(
+        1800.0, gt=0, description="Seconds without an answer after which another process does a worker's work."
+    )
+
     optimizer: Literal["adamw", "adamw_8bit"] = Field(
         "adamw", description="Optimizer. The 8-bit one has a quarter of the state."
     )

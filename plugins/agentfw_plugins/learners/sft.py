@@ -12,6 +12,7 @@ With `weights = "all"` and a folder that has only a tokenizer and a config.json,
 from __future__ import annotations
 
 from agentfw import Action, Episode, Turn
+from agentfw.engine import Engine
 
 from ..models import Chat, locate
 from ..models.conversation import tagged
@@ -25,8 +26,8 @@ __all__ = ["SftLearner"]
 class SftLearner(ModelLearner):
     """Learns to give the answers of the demonstrations."""
 
-    def __init__(self, settings: SftSettings) -> None:
-        super().__init__(settings, learning_rate=settings.learning_rate, rounds=settings.epochs)
+    def __init__(self, settings: SftSettings, engine: Engine | None = None) -> None:
+        super().__init__(settings, engine, learning_rate=settings.learning_rate, rounds=settings.epochs)
         self._chat = Chat(locate(settings.model))
 
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:

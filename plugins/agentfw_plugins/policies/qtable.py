@@ -29,6 +29,8 @@ class QTableSettings(Settings):
 class QTablePolicy(Policy):
     """Chooses the action with the highest value."""
 
+    is_program = True
+
     def __init__(self, settings: QTableSettings) -> None:
         self._follow(Table.load(Path(settings.table)), settings.explore, Path(settings.table).stem)
 

@@ -28,6 +28,8 @@ class RandomSettings(Settings):
 class RandomPolicy(Policy):
     """Draws one action with arguments."""
 
+    is_program = True
+
     def __init__(self, settings: RandomSettings | None = None) -> None:
         self.settings = settings or RandomSettings()
         self._generators: dict[tuple[str, int], random.Random] = {}

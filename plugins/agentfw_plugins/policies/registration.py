@@ -39,6 +39,12 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.policies.openai:OpenAISettings",
         ),
         Component(
+            "pool",
+            "agentfw_plugins.policies.pool:PoolPolicy",
+            "Several copies of a model policy, each in a process of its own",
+            settings="agentfw_plugins.policies.pool:PoolSettings",
+        ),
+        Component(
             "transformers",
             "agentfw_plugins.policies.transformers:TransformersPolicy",
             "A language model in this process, on the CPU or a GPU; can be trained",

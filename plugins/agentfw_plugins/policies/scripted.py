@@ -39,6 +39,8 @@ class ScriptedSettings(Settings):
 class ScriptedPolicy(Policy):
     """Answers from a rule or a list."""
 
+    is_program = True
+
     def __init__(self, settings: ScriptedSettings | None = None, *, rule: Rule | None = None) -> None:
         self.settings = settings or ScriptedSettings()
         if self.settings.rule and self.settings.replies:

@@ -46,6 +46,7 @@ class _Answer:
 
     def __init__(self, prompt: tuple[int, ...], limit: int, temperature: float, top_p: float, seed: int) -> None:
         self.prompt, self.limit, self.temperature, self.top_p = prompt, limit, temperature, top_p
+        self.version = ""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.token_ids: list[int] = []
         self.logprobs: list[float] = []
@@ -85,6 +86,8 @@ class TinyPolicy(Policy):
         self._chat = SmallChat(self._folder)
         self._model = NumpyLlama.load(self._folder)
         self._version = self.settings.model
+        self._published: tuple[NumpyLlama, str] | None = None
+        """A new model and its version, which is served as soon as the answers in progress are done."""
         self._waiting: deque[_Answer] = deque()
         self._work: asyncio.Task[None] | None = None
 
@@ -105,10 +108,8 @@ class TinyPolicy(Policy):
             1.0 if sampling.top_p is None else sampling.top_p,
             request_seed(request, prompt),
         )
-        version = self._version
         self._waiting.append(answer)
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._answer_all())
+        self._begin()
         await answer.future
         ended = answer.token_ids[-1] in self._chat.end_ids
         pieces = self._chat.pieces(answer.token_ids)
@@ -118,21 +119,28 @@ class TinyPolicy(Policy):
             token_ids=tuple(answer.token_ids),
             logprobs=tuple(answer.logprobs),
             pieces=pieces,
-            version=version,
+            version=answer.version,
             finish="stop" if ended else "length",
             temperature=answer.temperature,
             top_p=answer.top_p,
             usage=Usage(prompt=len(prompt), cached=0, sampled=len(answer.token_ids)),
         )
 
+    def _begin(self) -> None:
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._answer_all())
+
     async def _answer_all(self) -> None:
-        """Generate until no requests are left. New requests join in between."""
+        """Generate until no requests are left. New requests join in between, unless a new model is waiting."""
         running: list[tuple[_Answer, Row]] = []
         while True:
             # Let all agents submit requests first: agents in lockstep then share the same batches.
             await asyncio.sleep(0)
-            while self._waiting and len(running) < self.settings.batch:
+            if self._published is not None and not running:
+                (self._model, self._version), self._published = self._published, None
+            while self._waiting and self._published is None and len(running) < self.settings.batch:
                 answer = self._waiting.popleft()
+                answer.version = self._version
                 running.append((answer, self._model.read(answer.prompt)))
             if not running:
                 return
@@ -151,13 +159,11 @@ class TinyPolicy(Policy):
 
     async def publish(self, adapter: Path, version: str) -> None:
         """Answers in progress finish with the weights that they started with."""
-        while self._work is not None and not self._work.done():
-            await asyncio.wait([self._work])
-        if (adapter / "adapter_config.json").is_file():
-            self._model = NumpyLlama.load(self._folder, adapter)
-        else:
-            self._model = NumpyLlama.load(adapter)
-        self._version = version
+        whole = not (adapter / "adapter_config.json").is_file()
+        self._published = (NumpyLlama.load(adapter) if whole else NumpyLlama.load(self._folder, adapter)), version
+        self._begin()
+        while self._published is not None:
+            await asyncio.sleep(0)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         ids = [*prompt_ids, *token_ids]

@@ -42,6 +42,8 @@ class RulesSettings(Settings):
 class RulesPolicy(Policy):
     """Follows one simple rule."""
 
+    is_program = True
+
     def __init__(self, settings: RulesSettings | None = None) -> None:
         self.settings = settings or RulesSettings()
         if self.settings.rule not in RULES:
@@ -63,6 +65,8 @@ class LinearSettings(Settings):
 
 class LinearPolicy(Policy):
     """Learns its user's weights online, with one model per episode."""
+
+    is_program = True
 
     def __init__(self, settings: LinearSettings | None = None) -> None:
         self.settings = settings or LinearSettings()

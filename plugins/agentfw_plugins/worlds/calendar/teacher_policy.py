@@ -62,6 +62,8 @@ class TeacherSettings(Settings):
 class TeacherPolicy(Policy):
     """Answers as a language model would, in text."""
 
+    is_program = True
+
     def __init__(self, settings: TeacherSettings | None = None) -> None:
         self.settings = settings or TeacherSettings()
 

@@ -30,6 +30,8 @@ class KitchenControllerSettings(Settings):
 class KitchenController(Policy):
     """Runs the kitchen by a rule."""
 
+    is_program = True
+
     def __init__(self, settings: KitchenControllerSettings | None = None) -> None:
         self.settings = settings or KitchenControllerSettings()
 

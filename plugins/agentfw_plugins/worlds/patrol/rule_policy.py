@@ -49,6 +49,8 @@ class ControllerSettings(Settings):
 class PatrolController(Policy):
     """Responds to alarms by a rule."""
 
+    is_program = True
+
     def __init__(self, settings: ControllerSettings | None = None) -> None:
         self.settings = settings or ControllerSettings()
 

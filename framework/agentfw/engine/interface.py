@@ -1,0 +1,92 @@
+"""The interface of engines: start an object in another process, call it, learn that it died, stop it.
+
+Only plain values cross: what JSON can express, and bytes. A tuple arrives as a list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import AgentfwError
+
+__all__ = ["Engine", "Plain", "Remote", "RemoteDiedError", "Resources"]
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Plain = Any
+"""None, bool, int, float, str, bytes, or a list or dict of these with text as keys."""
+
+
+class RemoteDiedError(AgentfwError):
+    """The process of a remote object ended, so its calls have no answer. They can be repeated elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a remote object may use."""
+
+    cpus: int = 1
+    """Number of threads of numerical libraries."""
+    gpus: float = 0.0
+    """Share of one GPU, or a whole number of GPUs."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables of its process."""
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables of its process, without those of GPUs."""
+        path = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
+        return {**dict.fromkeys(_THREADS, str(self.cpus)), "PYTHONPATH": path, **self.environment}
+
+
+class Remote:
+    """An object in another process."""
+
+    name: str
+    ready: Future[None]
+    """Done when the object is made. Raises the error of its constructor."""
+
+    @property
+    def alive(self) -> bool:
+        raise NotImplementedError
+
+    def submit(self, method: str, *arguments: Plain) -> Future[Plain]:
+        """Call an async method. Several calls may be in progress at once, and begin in any order.
+
+        The future raises what the method raises, and RemoteDiedError if the process ends first.
+        """
+        raise NotImplementedError
+
+    async def call(self, method: str, *arguments: Plain) -> Plain:
+        """Call an async method and wait for its answer."""
+        return await asyncio.wrap_future(self.submit(method, *arguments))
+
+    def stop(self) -> None:
+        """Let the object close, and end its process. A process that doesn't end soon is killed."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """End the process at once."""
+        raise NotImplementedError
+
+
+class Engine:
+    """Starts objects in other processes."""
+
+    def start(
+        self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
+    ) -> Remote:
+        """Start `factory(*arguments)` in another process, without waiting until it is ready.
+
+        `factory` is written "package.module:Name", and `name` is used in errors. If the object has an async method
+        `close`, it is called before the process ends.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End all processes."""

@@ -1,0 +1,162 @@
+"""The engine `local`: processes on this machine.
+
+A process ends with its parent, even if the parent is killed: the worker exits when its pipe closes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+
+from ..errors import AgentfwError
+from .devices import Devices
+from .interface import Engine, Plain, Remote, RemoteDiedError, Resources
+from .served import answer_of
+from .wire import encode, read
+
+__all__ = ["LocalEngine"]
+
+_ENDING = 15.0
+"""Seconds that a process may take to end. An object has a little less to close."""
+
+
+class LocalEngine(Engine):
+    """Starts processes on this machine, each on the GPU that has room for it."""
+
+    def __init__(self) -> None:
+        self._devices = Devices.found()
+        self._started: list[_Process] = []
+
+    def start(
+        self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
+    ) -> Remote:
+        resources = resources or Resources()
+        taken = self._devices.take(resources.gpus, name)
+        environment = {
+            **os.environ,
+            **resources.variables(),
+            **({"CUDA_VISIBLE_DEVICES": ",".join(taken)} if taken else {}),
+        }
+        hello = {"factory": factory, "arguments": list(arguments)}
+        process = _Process(name, hello, environment, lambda: self._devices.give(resources.gpus, taken))
+        self._started = [other for other in self._started if other.alive]
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in self._started:
+            process.end()
+        for process in self._started:
+            process.stop()
+        self._started = []
+
+
+class _Process(Remote):
+    """One process, and the calls that it has not answered yet."""
+
+    def __init__(self, name: str, hello: Plain, environment: dict[str, str], ended: Callable[[], None]) -> None:
+        self.name, self._ended = name, ended
+        self._lock = threading.Lock()
+        self._waiting: dict[int, Future[Plain]] = {}
+        self._count = 0
+        self._alive = True
+        # Not multiprocessing: a process that it spawns imports the main module of this one before it can set the
+        # number of threads.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "agentfw.engine.worker", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        self.ready = self._send(hello)
+        threading.Thread(target=self._listen, name=f"agentfw {name}", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self._alive
+
+    def submit(self, method: str, *arguments: Plain) -> Future[Plain]:
+        return self._send({"method": method, "arguments": list(arguments)})
+
+    def end(self) -> None:
+        """Ask the process to end."""
+        assert self._process.stdin is not None
+        with suppress(OSError), self._lock:
+            self._process.stdin.close()
+
+    def stop(self) -> None:
+        self.end()
+        try:
+            self._process.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        self.end()
+        self._process.kill()
+        self._process.wait()
+
+    def _send(self, call: Plain) -> Future[Plain]:
+        answer: Future[Plain] = Future()
+        with self._lock:
+            self._count += 1
+            number = self._count
+            frame = encode({"id": number, **call})
+            if self._alive:
+                self._waiting[number] = answer
+                self._write(frame)
+            else:
+                answer.set_exception(self._died())
+        answer.add_done_callback(lambda done: self._cancel(number) if done.cancelled() else None)
+        return answer
+
+    def _cancel(self, number: int) -> None:
+        with self._lock:
+            if self._waiting.pop(number, None) is not None:
+                self._write(encode({"id": number, "cancel": True}))
+
+    def _write(self, frame: bytes) -> None:
+        """Write to the process. If it is dead, the listener fails the calls."""
+        assert self._process.stdin is not None
+        with suppress(OSError, ValueError):
+            self._process.stdin.write(frame)
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        while (answered := read(self._process.stdout)) is not None:
+            with self._lock:
+                answer = self._waiting.pop(answered["id"], None)
+            if answer is not None:
+                _settle(answer, answered)
+        self._process.wait()
+        self._process.stdout.close()
+        with self._lock:
+            self._alive = False
+            left, self._waiting = self._waiting, {}
+        self._ended()
+        for answer in left.values():
+            with suppress(InvalidStateError):
+                answer.set_exception(self._died())
+
+    def _died(self) -> RemoteDiedError:
+        code = self._process.returncode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        return RemoteDiedError(
+            f"the process of {self.name} {how}",
+            fix="see its output on stderr; signal 9 often means that the machine is out of memory",
+        )
+
+
+def _settle(answer: Future[Plain], answered: Plain) -> None:
+    """Complete a future, unless it was cancelled meanwhile."""
+    with suppress(InvalidStateError):
+        try:
+            answer.set_result(answer_of(answered))
+        except AgentfwError as error:
+            answer.set_exception(error)

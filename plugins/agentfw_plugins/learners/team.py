@@ -1,0 +1,246 @@
+"""Computes the pieces of a step on several processes: this one, and workers with the same base and adapter.
+
+The gradients are added in the order of the pieces, as one process adds them. So the result doesn't depend on the number
+of workers, on which of them computed what, or on whether one died: its piece is computed again by another.
+
+    team = Team(engine, settings)
+    team.begin(network)
+    team.put_weights()
+    team.gradients(pieces, loss, figures)      # leaves their sum in `grad` of the network's parameters
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Generic, TypeVar
+
+import torch
+from safetensors.torch import load
+
+from agentfw import Loss
+from agentfw.engine import Engine, Plain, Remote, RemoteDiedError, Resources
+
+from .losses import Figures
+from .network import Network, Which
+from .pieces import Piece, backward, logprobs_of
+from .settings import TrainableSettings
+from .team_worker import TeamWorker, gradient_from, piece_to
+
+__all__ = ["Team"]
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+Gradient = dict[int, torch.Tensor]
+"""By the number of the parameter."""
+
+
+class Team:
+    """This process and its workers."""
+
+    def __init__(self, engine: Engine, settings: TrainableSettings) -> None:
+        self.engine, self.settings = engine, settings
+        self.network: Network
+        self.workers: list[Remote] = []
+        self.used = 1
+        """Number of processes that computed pieces of the last update."""
+        self.lost = 0
+        """Number of workers that died or hung in the last update."""
+        self._threads = max(1, torch.get_num_threads() // settings.workers)
+
+    def start(self, network: Network) -> None:
+        """Start the workers that are missing, without waiting for them."""
+        self.network = network
+        self.workers = [worker for worker in self.workers if worker.alive]
+        fields = self.settings.model_dump(mode="json", include=set(TrainableSettings.model_fields))
+        gpus = self.settings.worker_gpus if network.device == "cuda" else 0.0
+        self.workers += [
+            self.engine.start(
+                f"{TeamWorker.__module__}:{TeamWorker.__name__}",
+                [fields],
+                name=f"learner worker {number}",
+                resources=Resources(self._threads, gpus),
+            )
+            for number in range(len(self.workers) + 1, self.settings.workers)
+        ]
+
+    def begin(self, network: Network) -> None:
+        """Wait until all workers are there. Called before each update."""
+        self.used, self.lost = 1, 0
+        self.start(network)
+        self._each([(worker, worker.ready) for worker in self.workers], "its start")
+
+    def put_weights(self) -> None:
+        """Give the current weights to the workers. Called before each step."""
+        weights = self.network.dump()
+        self._each([(worker, worker.submit("put", weights)) for worker in self.workers], "the weights")
+
+    def move(self, device: str) -> None:
+        """Move the workers' weights to a device."""
+        self._each([(worker, worker.submit("move", device)) for worker in self.workers], "a move")
+
+    def logprobs(self, pieces: Sequence[Piece], of: Which) -> list[torch.Tensor]:
+        """The logprobs of each piece's sampled tokens, without gradients."""
+
+        def there(plain: Plain, worker: Remote) -> Future[Plain]:
+            return worker.submit("logprobs", plain, of)
+
+        def read(answer: Plain) -> torch.Tensor:
+            return load(answer)["logprobs"].to(self.network.device)
+
+        return list(self._spread(pieces, lambda piece: logprobs_of(self.network, piece, of), there, read))
+
+    def gradients(self, pieces: Sequence[Piece], loss: Loss, figures: Figures) -> None:
+        """Leave the gradient of all pieces in the parameters, and add their figures."""
+        parameters = self.network.parameters()
+        plain_loss = asdict(loss)
+
+        def here(piece: Piece) -> tuple[Gradient, Figures]:
+            found = Figures()
+            backward(self.network, piece, loss, found)
+            gradient = {number: each.grad for number, each in enumerate(parameters) if each.grad is not None}
+            for each in parameters:
+                each.grad = None
+            return gradient, found
+
+        def there(plain: Plain, worker: Remote) -> Future[Plain]:
+            return worker.submit("gradient", plain, plain_loss)
+
+        def read(answer: Plain) -> tuple[Gradient, Figures]:
+            return gradient_from(answer["gradient"]), Figures(**answer["figures"])
+
+        total: Gradient = {}
+        for gradient, found in self._spread(pieces, here, there, read):
+            figures.include(found)
+            for number, part in gradient.items():
+                part = part.to(self.network.device)
+                total[number] = total[number].add_(part) if number in total else part
+        for number, parameter in enumerate(parameters):
+            parameter.grad = total.get(number)
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self.workers:
+            worker.stop()
+        self.workers = []
+
+    def _spread(
+        self,
+        pieces: Sequence[Piece],
+        here: Callable[[Piece], Result],
+        there: Callable[[Plain, Remote], Future[Plain]],
+        read: Callable[[Plain], Result],
+    ) -> Iterator[Result]:
+        """The results in the order of the pieces. The longest piece comes first, to whoever is free."""
+        work: _Work[Result] = _Work(
+            sorted(range(len(pieces)), key=lambda number: (-pieces[number].packed.computed, number))
+        )
+
+        def serve(worker: Remote) -> None:
+            """Thread of one worker."""
+            while (number := work.claim()) is not None:
+                try:
+                    answer = there(piece_to(pieces[number]), worker).result(self.settings.worker_patience)
+                    work.done(number, read(answer))
+                except (RemoteDiedError, TimeoutError) as error:
+                    self._lose(worker, error, f"piece {number + 1} of {len(pieces)}")
+                    return work.give_back(number)
+                except BaseException as error:
+                    return work.fail(error)
+            return None
+
+        threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in self.workers]
+        with self._fewer_threads(), work:
+            for thread in threads[: len(pieces) - 1]:
+                thread.start()
+            self.used = max(self.used, min(len(pieces), len(threads) + 1))
+            for number in range(len(pieces)):
+                while not work.has(number):
+                    mine = work.claim()
+                    if mine is None:
+                        work.wait(number)
+                    else:
+                        work.done(mine, here(pieces[mine]))
+                yield work.take(number)
+
+    def _each(self, answers: Sequence[tuple[Remote, Future[Plain]]], doing: str) -> None:
+        for worker, answer in answers:
+            try:
+                answer.result(self.settings.worker_patience)
+            except (RemoteDiedError, TimeoutError) as error:
+                self._lose(worker, error, doing)
+
+    def _lose(self, worker: Remote, error: Exception, doing: str) -> None:
+        """Go on without a worker. The next update starts another."""
+        self.lost += 1
+        why = f"did not answer within {self.settings.worker_patience:g} s" if isinstance(error, TimeoutError) else error
+        logger.warning("%s was lost with %s; others do its work: %s", worker.name, doing, why)
+        self.workers = [other for other in self.workers if other is not worker]
+        worker.kill()
+
+    @contextmanager
+    def _fewer_threads(self) -> Iterator[None]:
+        """Leave cores to the workers."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self._threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+class _Work(Generic[Result]):
+    """The pieces to do, and the results that nobody has taken yet; used by several threads."""
+
+    def __init__(self, order: Sequence[int]) -> None:
+        self._todo = list(order)
+        self._results: dict[int, Result] = {}
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._todo = []  # after an error, workers don't go on
+
+    def claim(self) -> int | None:
+        """A piece to compute, or None if there is none now."""
+        with self._changed:
+            return self._todo.pop(0) if self._todo and self._error is None else None
+
+    def give_back(self, number: int) -> None:
+        with self._changed:
+            self._todo.insert(0, number)
+            self._changed.notify_all()
+
+    def done(self, number: int, result: Result) -> None:
+        with self._changed:
+            self._results[number] = result
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def has(self, number: int) -> bool:
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            return number in self._results
+
+    def wait(self, number: int) -> None:
+        """Wait until a piece is done, is given back, or has failed."""
+        with self._changed:
+            self._changed.wait_for(lambda: number in self._results or self._todo or self._error is not None)
+
+    def take(self, number: int) -> Result:
+        with self._changed:
+            return self._results.pop(number)

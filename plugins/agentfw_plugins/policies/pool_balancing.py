@@ -1,0 +1,172 @@
+"""Chooses the replica for each request of a pool, and makes requests wait while all replicas are busy.
+
+A request is never given up because the pool is busy: leaving long ones out would bias what is learned from.
+
+    balancer = Balancer("least", affinity=True, in_flight=64)
+    balancer.join(0)
+    replica = await balancer.take("task 7")
+    ...
+    balancer.give_back(replica)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy
+
+from agentfw import Seeds
+
+__all__ = ["Balance", "Balancer", "Place"]
+
+Balance = Literal["least", "round_robin", "random", "fastest"]
+
+_REMEMBERED = 10_000
+"""Maximum number of tasks whose replica is remembered."""
+_NEWEST = 0.2
+"""Weight of the newest request in the mean response time of a replica."""
+
+
+@dataclass(slots=True)
+class _Load:
+    """The requests of one replica."""
+
+    in_flight: int = 0
+    response_time: float = 0.0
+    busy_since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A request's place at a replica."""
+
+    replica: int
+    load: _Load
+    began: float
+
+
+class Balancer:
+    """The replicas in rotation, and the requests that wait for one of them."""
+
+    def __init__(self, balance: Balance, *, affinity: bool, in_flight: int) -> None:
+        self.balance, self.affinity, self.in_flight = balance, affinity, in_flight
+        self._loads: dict[int, _Load] = {}
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._homes: OrderedDict[str, int] = OrderedDict()
+        self._random = Seeds(0).random("balance")
+        self._last = -1
+        self._failure: Exception | None = None
+        self._begin_metrics()
+
+    @property
+    def rotation(self) -> list[int]:
+        """The replicas that get requests."""
+        return sorted(self._loads)
+
+    def join(self, replica: int) -> None:
+        """Send requests to a replica from now on."""
+        self._loads[replica] = _Load()
+        self._wake(self.in_flight)
+
+    def leave(self, replica: int) -> None:
+        """Send no more requests to a replica."""
+        load = self._loads.pop(replica, None)
+        if load is not None and load.in_flight:
+            self._busy += time.monotonic() - load.busy_since
+
+    def fail(self, error: Exception) -> None:
+        """Fail all requests that wait, and all later ones: no replica will come back."""
+        self._failure = error
+        self._wake(len(self._waiting))
+
+    async def take(self, task: str) -> Place:
+        """A place for a request of this task, as soon as a replica has one."""
+        waits = False
+        while (replica := self._choose(task)) is None:
+            if self._failure is not None:
+                raise self._failure
+            turn = asyncio.get_running_loop().create_future()
+            # A request that was woken, and whose place another one took, keeps its turn.
+            (self._waiting.appendleft if waits else self._waiting.append)(turn)
+            waits = True
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake(1)  # it was this request's turn, which goes to the next one
+                raise
+        self._waits += waits
+        load, now = self._loads[replica], time.monotonic()
+        if not load.in_flight:
+            load.busy_since = now
+        load.in_flight += 1
+        return Place(replica, load, now)
+
+    def give_back(self, place: Place) -> None:
+        """The request is answered, or goes elsewhere."""
+        seconds = time.monotonic() - place.began
+        self._seconds.append(seconds)
+        load = place.load
+        load.in_flight -= 1
+        load.response_time += _NEWEST * (seconds - load.response_time)
+        if not load.in_flight and self._loads.get(place.replica) is load:
+            self._busy += time.monotonic() - load.busy_since
+        self._wake(1)
+
+    def metrics(self) -> dict[str, float]:
+        """Figures since the last call."""
+        now = time.monotonic()
+        for load in self._loads.values():
+            if load.in_flight:
+                self._busy += now - load.busy_since
+                load.busy_since = now
+        middle, late = numpy.quantile(self._seconds, [0.5, 0.95]) if self._seconds else (0.0, 0.0)
+        most = max(1, len(self._loads)) * max(now - self._since, 1e-9)
+        found = {
+            "requests": len(self._seconds),
+            "waits": self._waits,
+            "seconds_p50": float(middle),
+            "seconds_p95": float(late),
+            "busy": min(1.0, self._busy / most),
+        }
+        self._begin_metrics()
+        return found
+
+    def _begin_metrics(self) -> None:
+        self._seconds: list[float] = []
+        self._waits, self._busy, self._since = 0, 0.0, time.monotonic()
+
+    def _choose(self, task: str) -> int | None:
+        """A replica with a free place, or None. The task's own replica comes first, as it has cached its prompt."""
+        free = [number for number in self.rotation if self._loads[number].in_flight < self.in_flight]
+        if not free:
+            return None
+        if self.affinity and self._homes.get(task) in free:
+            chosen = self._homes[task]
+        elif self.balance == "least":
+            chosen = min(free, key=lambda number: (self._loads[number].in_flight, number))
+        elif self.balance == "fastest":
+            chosen = min(free, key=lambda number: (self._loads[number].response_time, number))
+        elif self.balance == "random":
+            chosen = self._random.choice(free)
+        else:
+            chosen = next((number for number in free if number > self._last), free[0])
+        self._last = chosen
+        if self.affinity:
+            if self._homes.get(task) not in self._loads:
+                self._homes[task] = chosen
+            self._homes.move_to_end(task)
+            if len(self._homes) > _REMEMBERED:
+                self._homes.popitem(last=False)
+        return chosen
+
+    def _wake(self, count: int) -> None:
+        while count and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                count -= 1

@@ -1,0 +1,105 @@
+"""Tokens a second of the policy `tiny`: in this process, and in pools of one and of two replicas.
+
+The repetitions alternate, so that what else the machine does hits all of them alike. The answers of all are compared.
+
+    python tests/benchmarks/pool_scaling.py
+    python tests/benchmarks/pool_scaling.py --requests 32 --repeats 1 --json
+
+Each process has one thread, except for the row "one process, two threads". Required: two replicas are at least 1.6
+times as fast as one, on two free cores, and every answer is that of one process to the last bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+from agentfw import Generation, Message, Policy, Request, Sampling, Task
+from agentfw.testing import fresh_host
+
+WAYS: dict[str, dict[str, Any]] = {
+    "1 replica": {"replicas": 1},
+    "2 replicas": {"replicas": 2},
+    "1 replica, 2 threads": {"replicas": 1, "cpus": 2},
+}
+REQUIRED = 1.6
+
+
+def questions(count: int) -> list[Request]:
+    return [
+        Request(
+            [Message("user", f"Meeting {number} and the thesis committee are at the same time. What now?")],
+            task=Task(number, 7),
+            sampling=Sampling(temperature=1.0, max_tokens=96, seed=7),
+        )
+        for number in range(count)
+    ]
+
+
+async def answers(policy: Policy, requests: Sequence[Request]) -> tuple[list[Generation], float]:
+    began = time.perf_counter()
+    found = await asyncio.gather(*map(policy.generate, requests))
+    return list(found), sum(each.length for each in found) / (time.perf_counter() - began)
+
+
+async def measure(count: int, repeats: int) -> dict[str, Any]:
+    host = fresh_host(builtins=True, strict=False)
+    # As many at once as one process would have with half of the requests: the batches of all ways are alike.
+    inner = {"name": "tiny", "settings": {"batch": 32}}
+    alone = cast(Policy, host.create("policy", "tiny", {"batch": 32}))
+    pools = {
+        name: cast(Policy, host.create("policy", "pool", {"policy": inner, **settings}))
+        for name, settings in WAYS.items()
+    }
+    requests = questions(count)
+    expected, _ = await answers(alone, requests)
+    speeds: dict[str, list[float]] = {name: [] for name in pools}
+    equal = True
+    try:
+        for pool in pools.values():
+            await pool.generate(requests[0])
+        for _ in range(repeats):
+            for name, pool in pools.items():
+                found, speed = await answers(pool, requests)
+                speeds[name].append(speed)
+                equal = equal and found == expected
+    finally:
+        for pool in pools.values():
+            await pool.close()
+    ratios = [two / one for one, two in zip(speeds["1 replica"], speeds["2 replicas"], strict=True)]
+    return {
+        "requests": count,
+        "tokens per second": {name: round(statistics.median(each)) for name, each in speeds.items()},
+        "2 replicas against 1": {"median": round(statistics.median(ratios), 2), "all": [round(r, 2) for r in ratios]},
+        "answers equal to one process": equal,
+        "load": os.getloadavg()[0],
+        "required": REQUIRED,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--requests", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = asyncio.run(measure(options.requests, options.repeats))
+    if options.json:
+        print(json.dumps(result))
+        return result
+    for name, speed in result["tokens per second"].items():
+        print(f"{name:22} {speed:8,} tokens/s")
+    ratio = result["2 replicas against 1"]
+    print(f"2 replicas against 1: {ratio['median']} (each repetition: {ratio['all']}; required {REQUIRED})")
+    print(f"answers equal to one process: {result['answers equal to one process']}   load {result['load']:.1f}")
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""What an object in another process does for its caller, with each engine: answers, errors, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.engine import Engine, EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
+from agentfw.engine.devices import Devices
+from agentfw.errors import EndpointError, PluginError, SettingsError, UsageError
+from agentfw.runs.spec import parse_spec
+
+OBJECTS = Path(__file__).parent / "engine_objects"
+Start = Callable[..., Remote]
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = LocalEngine()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    monkeypatch.syspath_prepend(str(OBJECTS))
+    started: list[Remote] = []
+
+    def begin(*arguments: Any, **resources: Any) -> Remote:
+        remote = engine.start("remote_counter:Counter", arguments, name="counter 0", resources=Resources(**resources))
+        started.append(remote)
+        return remote
+
+    yield begin
+    for remote in started:
+        remote.kill()
+
+
+def wait(remote: Remote, method: str, *arguments: Any) -> Any:
+    return remote.submit(method, *arguments).result(60)
+
+
+def test_it_keeps_its_state_between_calls(start: Start) -> None:
+    counter = start(10)
+
+    answers = [wait(counter, "add", number) for number in (1, 2, 3)]
+
+    assert answers == [11, 13, 16]
+
+
+def test_values_cross_unchanged(start: Start) -> None:
+    value = {"text": "zwölf ✓ \ud800", "numbers": [0.1, -1e-300, 2**60, None, True], "weights": bytes(range(256)) * 99}
+
+    found = wait(start(), "echo", value)
+
+    assert found == value
+
+
+def test_many_calls_are_in_progress_at_once(start: Start) -> None:
+    counter = start()
+    counter.ready.result(60)
+    began = time.monotonic()
+
+    answers = [counter.submit("sleep", 0.5) for _ in range(20)]
+
+    assert {answer.result(60) for answer in answers} == {"slept"}
+    assert time.monotonic() - began < 5
+
+
+def test_its_process_has_the_resources_it_was_given(start: Start) -> None:
+    pid, threads, colour = wait(start(cpus=3, environment={"COLOUR": "green"}), "process")
+
+    assert pid != os.getpid()
+    assert (threads, colour) == ("3", "green")
+
+
+def test_an_error_keeps_its_class_and_its_fix(start: Start) -> None:
+    with pytest.raises(SettingsError, match="limit is 0") as caught:
+        wait(start(), "refuse")
+
+    assert caught.value.fix == "set limit to 1 or more"
+    assert caught.value.exit_code == 2
+
+
+def test_an_unexpected_exception_names_the_object_and_brings_its_traceback(start: Start) -> None:
+    with pytest.raises(PluginError, match=r"counter 0 failed in fail: KeyError: 'no such user'") as caught:
+        wait(start(), "fail")
+
+    assert "remote_counter.py" in caught.value.__notes__[0]
+
+
+def test_a_constructor_that_refuses_is_an_error_with_its_words(start: Start) -> None:
+    counter = start(-1)
+
+    with pytest.raises(SettingsError, match="start is -1"):
+        counter.ready.result(60)
+
+
+def test_a_death_fails_the_calls_in_progress_and_all_later_ones(start: Start) -> None:
+    counter = start()
+    sleeping, dying = counter.submit("sleep", 60), counter.submit("die")
+
+    for answer in (sleeping, dying):
+        with pytest.raises(RemoteDiedError, match="counter 0"):
+            answer.result(60)
+    with pytest.raises(RemoteDiedError):
+        wait(counter, "add", 1)
+    assert not counter.alive
+
+
+def test_it_is_closed_when_it_is_stopped(start: Start, tmp_path: Path) -> None:
+    counter = start(0, str(tmp_path / "notes"))
+    wait(counter, "add", 1)
+
+    counter.stop()
+
+    assert (tmp_path / "notes").read_text("utf-8") == "closed"
+    assert not counter.alive
+
+
+def test_a_killed_one_can_be_replaced(start: Start) -> None:
+    first = start()
+    os.kill(wait(first, "process")[0], signal.SIGKILL)
+    with pytest.raises(RemoteDiedError):
+        first.submit("sleep", 60).result(60)
+
+    assert wait(start(5), "add", 1) == 6
+
+
+def test_a_cancelled_call_is_cancelled_there_too(start: Start) -> None:
+    counter = start()
+    sleeping = counter.submit("sleep", 60)
+    counter.ready.result(60)
+    wait(counter, "add", 0)
+
+    sleeping.cancel()
+
+    assert wait(counter, "add", 0) == -1
+
+
+def test_what_it_prints_disturbs_no_answer_and_it_reads_no_input(
+    start: Start, capfd: pytest.CaptureFixture[str]
+) -> None:
+    counter = start()
+
+    assert wait(counter, "say", "hello") == 0
+    counter.stop()
+    assert capfd.readouterr() == ("", "hello\n")
+
+
+def test_an_answer_that_is_not_plain_is_an_error(start: Start) -> None:
+    counter = start()
+
+    with pytest.raises(PluginError, match="can't be sent: object is not a plain value"):
+        wait(counter, "strange")
+
+
+def test_an_argument_that_is_not_plain_is_refused_here(start: Start) -> None:
+    counter = start()
+
+    with pytest.raises(TypeError, match="object is not a plain value"):
+        counter.submit("echo", object())
+
+
+def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    code = (
+        "from agentfw.engine import LocalEngine\n"
+        "counter = LocalEngine().start('remote_counter:Counter', name='counter')\n"
+        "print(counter.submit('process').result(60)[0], flush=True)\n"
+        "counter.submit('sleep', 600).result()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(OBJECTS), *filter(None, sys.path)])}
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+
+    parent.kill()
+    parent.communicate()
+
+    for _ in range(200):
+        if not _runs(child):
+            break
+        time.sleep(0.1)
+    assert not _runs(child)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process runs. Its zombie, which nobody may have waited for yet, doesn't count."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text("utf-8")
+    except FileNotFoundError:
+        return False
+
+
+def test_it_is_called_from_an_event_loop(start: Start) -> None:
+    async def both() -> list[int]:
+        counter = start(1)
+        return list(await asyncio.gather(counter.call("add", 1), counter.call("add", 1)))
+
+    assert asyncio.run(both()) == [2, 3]
+
+
+# -- settings, and GPUs ------------------------------------------------------------------------------------------------
+
+
+def test_shares_of_a_gpu_are_placed_where_there_is_room() -> None:
+    devices = Devices(["0", "1"])
+
+    placed = [devices.take(0.4, f"replica {number}") for number in range(4)]
+
+    assert placed == [["0"], ["0"], ["1"], ["1"]]
+
+
+def test_shares_that_do_not_fit_are_refused_and_room_comes_back() -> None:
+    devices = Devices(["3"])
+    taken = devices.take(0.6, "replica 0")
+    with pytest.raises(UsageError, match=r"share of 0\.6 for replica 1: of 1, 0\.4 are free"):
+        devices.take(0.6, "replica 1")
+
+    devices.give(0.6, taken)
+
+    assert devices.take(0.6, "replica 1") == ["3"]
+
+
+def test_a_machine_without_gpus_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+    with pytest.raises(UsageError, match="this machine has no GPU"):
+        LocalEngine().start("remote_counter:Counter", name="counter", resources=Resources(gpus=0.5))
+
+
+def test_an_engine_is_named_in_a_spec() -> None:
+    values = {"environment": "inbox", "policy": "scripted"}
+
+    assert parse_spec(values).engine.name == "local"
+    assert parse_spec({**values, "engine": "ray"}).engine.name == "ray"
+    assert parse_spec({**values, "engine": {"name": "ray", "address": "auto"}}).engine.address == "auto"
+    with pytest.raises(SettingsError, match="engine: must be 'local' or 'ray'"):
+        parse_spec({**values, "engine": "slurm"})
+    with pytest.raises(SettingsError, match="address needs name = ray"):
+        parse_spec({**values, "engine": {"address": "auto"}})
+
+
+# -- Ray ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_actor_does_what_a_process_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One test, because each actor takes seconds to start."""
+    pytest.importorskip("ray")
+    monkeypatch.syspath_prepend(str(OBJECTS))
+    ray = make_engine(EngineSettings(name="ray"))
+    value = {"numbers": [0.1, 2**60, None], "weights": bytes(range(256))}
+    try:
+        wrong = ray.start("remote_counter:Counter", [-1], name="counter 1")
+        counter = ray.start(
+            "remote_counter:Counter",
+            [10, str(tmp_path / "notes")],
+            name="counter 0",
+            resources=Resources(cpus=3, environment={"COLOUR": "green"}),
+        )
+
+        assert wait(counter, "add", 1) == 11
+        assert wait(counter, "echo", value) == value
+        assert wait(counter, "process")[1:] == ["3", "green"]
+        with pytest.raises(SettingsError, match="limit is 0"):
+            wait(counter, "refuse")
+        with pytest.raises(PluginError, match="counter 0 failed in fail: KeyError"):
+            wait(counter, "fail")
+        with pytest.raises(SettingsError, match="start is -1"):
+            wrong.ready.result(60)
+        counter.stop()
+        assert (tmp_path / "notes").read_text("utf-8") == "closed"
+
+        dying = ray.start("remote_counter:Counter", name="counter 2")
+        with pytest.raises(RemoteDiedError, match="the actor of counter 2 died"):
+            wait(dying, "die")
+        with pytest.raises(RemoteDiedError):
+            wait(dying, "add", 1)
+        with pytest.raises(UsageError, match=r"counter 3 asks for 0\.5 GPUs, and the Ray cluster has 0"):
+            ray.start("remote_counter:Counter", name="counter 3", resources=Resources(gpus=0.5))
+    finally:
+        ray.close()
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_that_is_not_there_is_an_error_at_once() -> None:
+    pytest.importorskip("ray")
+    began = time.monotonic()
+
+    with pytest.raises(EndpointError, match=r"the Ray cluster at 127\.0\.0\.1:9 can't be reached") as caught:
+        make_engine(EngineSettings(name="ray", address="127.0.0.1:9")).start("x:Y", name="counter")
+
+    assert "ray start --head" in caught.value.fix
+    assert time.monotonic() - began < 30

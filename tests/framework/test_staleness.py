@@ -1,0 +1,142 @@
+"""With `staleness`, the policy plays on while the learner works in another process, and no turn is too old."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.engine import LocalEngine, Remote
+from agentfw.errors import AgentfwError, PluginError, UsageError
+from agentfw.runs.folder import RunFolder
+from agentfw.runs.observer import Observer
+
+SITE = Path(__file__).parents[1] / "site"
+
+PAUSED = {"name": "biased", "settings": {"pause": 0.01}}
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+def ages(folder: RunFolder) -> dict[int, set[int]]:
+    """By how many updates the versions of each update's turns were behind."""
+    made = {str(line["version"]): int(line["update"]) for line in folder.updates()}
+    return {
+        number: {
+            number - 1 - made.get(turn.version, 0)
+            for episode in folder.rollouts(number).episodes()
+            for turn in episode.turns
+        }
+        for number in range(1, folder.total + 1)
+    }
+
+
+class Phases(Observer):
+    """Notes which updates are in which phase."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, int]] = []
+
+    def phase(self, name: str, update: int) -> None:
+        self.begun.append((name, update))
+
+
+def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(laboratory: Any, tmp_path: Path) -> None:
+    phases = Phases()
+
+    folder = laboratory.train(tmp_path, phases, staleness=2, updates=6, policy=PAUSED).folder
+
+    found = ages(folder)
+    assert set().union(*found.values()) <= {0, 1, 2}
+    assert phases.begun.index(("play", 3)) < phases.begun.index(("learn", 2))
+    assert phases.begun.index(("learn", 1)) < phases.begun.index(("play", 4)), "never more than two ahead"
+    means = [line["rollouts"]["age"] for line in folder.updates()]
+    assert any(means)
+    assert max(means) <= 2
+    assert all(line["served"]["proven"] == 1 for line in folder.updates())
+
+
+def test_evaluations_play_the_newest_version_while_rollouts_go_on(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path, staleness=2, policy=PAUSED).folder
+
+    versions = {
+        number: {turn.version for episode in records.episodes() for turn in episode.turns}
+        for number, records in folder.evaluations().items()
+    }
+    assert versions == {0: {"base"}, 2: {"bias@2"}, 4: {"bias@4"}}
+
+
+def test_the_learner_resumes_from_the_last_update(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.create(tmp_path, staleness=1, policy=PAUSED)
+
+    class Stop(Observer):
+        def updated(self, line: Any) -> None:
+            if line["update"] == 2:
+                raise RuntimeError("stop here")
+
+    with pytest.raises(RuntimeError, match="stop here"):
+        asyncio.run(training.execute(Stop()))
+    laboratory.resume(training.folder)
+
+    versions = [line["version"] for line in training.folder.updates()]
+    assert versions == ["bias@1", "bias@2", "bias@3", "bias@4"], "a new learner would count from 1 again"
+    assert training.folder.state == "done"
+
+
+def test_a_learner_that_fails_in_its_process_is_named(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.create(
+        tmp_path, staleness=1, learner={"name": "bias", "settings": {"fault": "version"}}, updates=2
+    )
+
+    with pytest.raises(PluginError, match=r'learner "bias" of .* returned no new version'):
+        asyncio.run(training.execute())
+
+
+def test_a_training_resumes_after_the_learners_process_has_died(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Remote] = []
+    start = LocalEngine.start
+
+    def noted(self: LocalEngine, *given: Any, **named: Any) -> Remote:
+        started.append(start(self, *given, **named))
+        return started[-1]
+
+    monkeypatch.setattr(LocalEngine, "start", noted)
+    training = laboratory.create(tmp_path, staleness=1, policy=PAUSED)
+
+    class Kill(Observer):
+        def updated(self, line: Any) -> None:
+            if line["update"] == 1:
+                started[0].kill()
+
+    with pytest.raises(AgentfwError, match='the process of the learner "bias" was killed by signal 9'):
+        asyncio.run(training.execute(Kill()))
+    laboratory.resume(training.folder)
+
+    assert [line["update"] for line in training.folder.updates()] == [1, 2, 3, 4]
+
+
+def test_samples_without_logprobs_are_refused_at_the_first_turn(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    answer = bandit.Biased.generate
+
+    async def generate(self: Any, request: Any) -> Any:
+        generation = await answer(self, request)
+        generation.logprobs = ()
+        return generation
+
+    monkeypatch.setattr(bandit.Biased, "generate", generate)
+    training = laboratory.create(tmp_path, staleness=1, updates=1)
+
+    with pytest.raises(UsageError, match="returns no logprobs"):
+        asyncio.run(training.execute())

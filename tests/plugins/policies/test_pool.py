@@ -1,0 +1,265 @@
+"""What a pool of real processes does when its replicas die, hang, refuse or serve something else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Host, Message, Request, Sampling, Task
+from agentfw.errors import AgentfwError, EndpointError, SettingsError, UsageError
+from agentfw_plugins.policies.pool import PoolPolicy, PoolSettings
+
+# A policy that does what the message says, once for all replicas where it says "once".
+FRAGILE = """
+import asyncio, os
+from pathlib import Path
+from agentfw import Component, Generation, Policy, Settings, hookimpl
+from agentfw.errors import RequestRefusedError, SettingsError
+
+class FragileSettings(Settings):
+    folder: str
+    fails_to_start: bool = False
+
+class FragilePolicy(Policy):
+    def __init__(self, settings):
+        self.folder, self.version = Path(settings.folder), "base"
+        if settings.fails_to_start:
+            raise SettingsError("the weights are missing", fix="download them")
+        number = 0
+        while True:
+            try:
+                (self.folder / f"started {number}").touch(exist_ok=False)
+                break
+            except FileExistsError:
+                number += 1
+        self.number = number
+
+    async def generate(self, request):
+        said = request.messages[-1].content
+        if said == "refuse":
+            raise RequestRefusedError("too long", fix="shorten it")
+        if said.endswith("once") or said.endswith("always"):
+            flag = self.folder / said
+            if said.endswith("always") or not flag.exists():
+                flag.touch()
+                if said.startswith("die"):
+                    os._exit(1)
+                await asyncio.sleep(1000)
+        return Generation(f"{said} by {self.number}", count=1, version=self.version)
+
+    async def publish(self, adapter, version):
+        if version == "die" and not (self.folder / "died").exists():
+            (self.folder / "died").touch()
+            os._exit(1)
+        self.version = version
+        with (self.folder / "published").open("a") as file:
+            file.write(f"{self.number} {version}\\n")
+
+    async def logprobs(self, prompt_ids, token_ids):
+        wrong = (self.folder / "other weights").exists() and self.number >= 2
+        return [-1.0 - wrong for _ in token_ids]
+
+    async def rest(self):
+        (self.folder / f"rests {self.number}").touch()
+
+    async def wake(self):
+        (self.folder / f"woke {self.number}").touch()
+
+@hookimpl
+def agentfw_policies():
+    return [Component("fragile", "agentfw_fragile:FragilePolicy", "", settings="agentfw_fragile:FragileSettings")]
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host with the plugin above, which is installed where replicas find it too."""
+    site = tmp_path / "site"
+    (site / "agentfw_fragile-1.0.dist-info").mkdir(parents=True)
+    (site / "agentfw_fragile.py").write_text(FRAGILE, encoding="utf-8")
+    (site / "agentfw_fragile-1.0.dist-info" / "METADATA").write_text("Name: agentfw-fragile\nVersion: 1.0\n")
+    (site / "agentfw_fragile-1.0.dist-info" / "entry_points.txt").write_text("[agentfw]\nfragile = agentfw_fragile\n")
+    monkeypatch.syspath_prepend(str(site))
+    return Host.load()
+
+
+def run(host: Host, settings: dict[str, Any], test: Callable[[PoolPolicy], Awaitable[None]]) -> None:
+    async def within() -> None:
+        policy = PoolPolicy(PoolSettings.model_validate(settings), host)
+        try:
+            await asyncio.wait_for(test(policy), 120)
+        finally:
+            await policy.close()
+
+    asyncio.run(within())
+
+
+def fragile(folder: Path, **settings: Any) -> dict[str, Any]:
+    inner = {"folder": str(folder), "fails_to_start": settings.pop("fails_to_start", False)}
+    return {"policy": {"name": "fragile", "settings": inner}, **settings}
+
+
+def ask(text: str, index: int = 0) -> Request:
+    return Request([Message("user", text)], task=Task(index, 7), sampling=Sampling(1.0, None, 24, 7))
+
+
+@pytest.mark.slow
+def test_answers_are_equal_to_those_of_one_process(host: Host) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        requests = [ask(f"hello {number}", number) for number in range(12)]
+        alone = host.create("policy", "tiny", {})
+
+        together = await asyncio.gather(*map(pool.generate, requests))
+
+        assert together == list(await asyncio.gather(*map(alone.generate, requests)))  # type: ignore[attr-defined]
+        assert pool.metrics()["pool_requests"] == 12
+
+    run(host, {"policy": "tiny"}, test)
+
+
+@pytest.mark.slow
+def test_a_request_whose_replica_dies_is_answered_by_another_which_has_the_newest_version(
+    host: Host, tmp_path: Path
+) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        await pool.publish(tmp_path, "policy@1")
+
+        answer = await pool.generate(ask("die once"))
+
+        assert answer.version == "policy@1"
+        await until(lambda: len(pool.replicas()) == 2)
+        assert pool.metrics()["pool_restarts"] == 1
+        published = (tmp_path / "published").read_text().splitlines()
+        assert sorted(published) == ["0 policy@1", "1 policy@1", "2 policy@1"]
+
+    run(host, fragile(tmp_path), test)
+
+
+@pytest.mark.slow
+def test_a_replica_that_hangs_is_replaced_and_its_request_answered(host: Host, tmp_path: Path) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        answer = await pool.generate(ask("hang once"))
+
+        assert answer.text.startswith("hang once by")
+        await until(lambda: len(pool.replicas()) == 2)
+
+    run(host, fragile(tmp_path, patience=1.0), test)
+
+
+@pytest.mark.slow
+def test_a_dead_replica_is_found_while_nobody_asks(host: Host, tmp_path: Path) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        await pool.generate(ask("hello"))
+        victim = pool._replicas[0]
+        os.kill(await victim.ask("alive"), signal.SIGKILL)
+
+        await until(lambda: pool.metrics()["pool_restarts"] == 1)
+        await until(lambda: len(pool.replicas()) == 2)
+
+    run(host, fragile(tmp_path, check_every=0.1), test)
+
+
+@pytest.mark.slow
+def test_a_request_that_kills_every_replica_ends_with_an_error(host: Host, tmp_path: Path) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        with pytest.raises(EndpointError, match=r'0 of 2 replicas of the policy "fragile" work.*exit code 1'):
+            await pool.generate(ask("die always"))
+
+    run(host, fragile(tmp_path, restarts=1), test)
+
+
+def test_a_refused_request_costs_no_replica(host: Host, tmp_path: Path) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        with pytest.raises(AgentfwError, match="too long"):
+            await pool.generate(ask("refuse"))
+
+        assert len(pool.replicas()) == 1
+        assert pool.metrics()["pool_restarts"] == 0
+
+    run(host, fragile(tmp_path, replicas=1), test)
+
+
+@pytest.mark.slow
+def test_a_version_counts_when_every_replica_in_rotation_has_it(host: Host, tmp_path: Path) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        await pool.publish(tmp_path, "die")
+        answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(20)))
+
+        assert {answer.version for answer in answers} == {"die"}
+
+    run(host, fragile(tmp_path), test)
+
+
+@pytest.mark.slow
+def test_a_restarted_replica_with_other_weights_is_named(host: Host, tmp_path: Path) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        await pool.publish(tmp_path, "policy@1")
+        for replica in pool.replicas():
+            await replica.logprobs([1, 2], [3, 4])
+        (tmp_path / "other weights").touch()
+
+        await pool.generate(ask("die once"))
+        await until(lambda: not pool._recovering)
+
+        assert len(pool.replicas()) == 1
+        reasons = [str(replica.reason) for replica in pool._replicas if replica.reason is not None]
+        assert len(reasons) == 1
+        assert "serves other weights than the rest: its logprobs differ by 1 nats" in reasons[0]
+
+    run(host, fragile(tmp_path, restarts=1), test)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "running"), [("sleep", 2), ("one", 1), ("none", 0), ("stay", 2)])
+def test_while_the_learner_works_replicas_sleep_or_stop(host: Host, tmp_path: Path, how: str, running: int) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        await pool.publish(tmp_path, "policy@1")
+
+        await pool.rest()
+        resting = sum(replica.process is not None for replica in pool._replicas)
+        await pool.wake()
+        answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(8)))
+
+        assert resting == running
+        assert len(pool.replicas()) == 2
+        assert {answer.version for answer in answers} == {"policy@1"}
+        slept = len(list(tmp_path.glob("rests *")))
+        assert (slept, len(list(tmp_path.glob("woke *")))) == ((2, 2) if how == "sleep" else (0, 0))
+
+    run(host, fragile(tmp_path, while_learning=how), test)
+
+
+def test_a_pool_that_cannot_start_says_what_its_replicas_said(host: Host, tmp_path: Path) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        with pytest.raises(SettingsError, match="the weights are missing") as caught:
+            await pool.generate(ask("hello"))
+        assert caught.value.fix == "download them"
+
+    run(host, fragile(tmp_path, replicas=1, fails_to_start=True), test)
+
+
+def test_a_program_is_refused(host: Host) -> None:
+    async def test(pool: PoolPolicy) -> None:
+        with pytest.raises(UsageError, match='"random" is a program, and a pool runs copies of models'):
+            await pool.generate(ask("hello"))
+
+    run(host, {"policy": "random", "replicas": 1}, test)
+
+
+def test_wrong_settings_are_found_before_anything_starts(host: Host) -> None:
+    with pytest.raises(SettingsError, match=r"policy\.policy.*mdel.*did you mean \"model\""):
+        PoolPolicy(PoolSettings.model_validate({"policy": {"name": "tiny", "settings": {"mdel": "x"}}}), host)
+    for wrong in ({"replicas": 0}, {"replicas": 2, "least_replicas": 3}, {"gpus": 1.5}):
+        with pytest.raises(SettingsError):
+            host.check_settings("policy", "pool", wrong)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.05)

@@ -1,0 +1,200 @@
+"""Which replica a request of a pool gets, and how requests wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from agentfw.errors import EndpointError
+from agentfw_plugins.policies.pool_balancing import Balance, Balancer, Place
+
+
+def balancer(balance: Balance = "least", *, replicas: int = 3, affinity: bool = False, in_flight: int = 2) -> Balancer:
+    made = Balancer(balance, affinity=affinity, in_flight=in_flight)
+    for number in range(replicas):
+        made.join(number)
+    return made
+
+
+async def taken(pool: Balancer, count: int) -> list[Place]:
+    return [await pool.take(f"task {number}") for number in range(count)]
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def within() -> None:
+        await asyncio.wait_for(test(), 30)
+
+    asyncio.run(within())
+
+
+def test_least_fills_the_replica_with_the_fewest_requests() -> None:
+    async def test() -> None:
+        pool = balancer("least")
+        places = await taken(pool, 5)
+        pool.give_back(places[1])
+
+        assert [place.replica for place in places] == [0, 1, 2, 0, 1]
+        assert (await pool.take("another")).replica == 1
+
+    run(test)
+
+
+def test_round_robin_takes_turns_whatever_is_in_progress() -> None:
+    async def test() -> None:
+        pool = balancer("round_robin")
+        found = []
+        for _ in range(6):
+            place = await pool.take("task")
+            found.append(place.replica)
+            pool.give_back(place)
+
+        assert found == [0, 1, 2, 0, 1, 2]
+
+    run(test)
+
+
+def test_random_uses_all_of_them() -> None:
+    async def test() -> None:
+        pool = balancer("random", in_flight=300)
+        found = Counter(place.replica for place in await taken(pool, 300))
+
+        assert min(found[number] for number in range(3)) > 60
+
+    run(test)
+
+
+def test_fastest_prefers_the_one_that_answered_sooner() -> None:
+    async def test() -> None:
+        pool = balancer("fastest", replicas=2)
+        slow, quick = await taken(pool, 2)
+        slow, quick = (slow, quick) if slow.replica != quick.replica else (slow, await pool.take("another"))
+        pool.give_back(quick)
+        await asyncio.sleep(0.05)
+        pool.give_back(slow)
+
+        assert (await pool.take("next")).replica == quick.replica
+
+    run(test)
+
+
+def test_the_samples_of_a_task_go_to_one_replica_while_it_has_room() -> None:
+    async def test() -> None:
+        pool = balancer(affinity=True, in_flight=3)
+        for number in range(3):
+            assert (await pool.take(f"task {number}")).replica == number
+
+        found = [(await pool.take("task 1")).replica for _ in range(3)]
+
+        assert found[:2] == [1, 1]
+        assert found[2] != 1
+
+    run(test)
+
+
+def test_a_task_moves_when_its_replica_leaves() -> None:
+    async def test() -> None:
+        pool = balancer(affinity=True, replicas=2, in_flight=9)
+        assert (await pool.take("task")).replica == 0
+        pool.leave(0)
+        assert (await pool.take("task")).replica == 1
+        pool.join(0)
+
+        assert (await pool.take("task")).replica == 1
+
+    run(test)
+
+
+def test_requests_wait_in_order_when_all_are_busy_and_none_is_given_up() -> None:
+    async def test() -> None:
+        pool = balancer(replicas=1, in_flight=1)
+        order: list[int] = []
+
+        async def ask(number: int) -> None:
+            place = await pool.take("task")
+            order.append(number)
+            await asyncio.sleep(0)
+            pool.give_back(place)
+
+        await asyncio.gather(*map(ask, range(20)))
+
+        assert order == list(range(20))
+        assert pool.metrics()["waits"] == 19
+
+    run(test)
+
+
+def test_a_cancelled_request_passes_its_turn_on() -> None:
+    async def test() -> None:
+        pool = balancer(replicas=1, in_flight=1)
+        place = await pool.take("task")
+        first, second = (asyncio.create_task(pool.take("task")) for _ in range(2))
+        await asyncio.sleep(0)
+        pool.give_back(place)
+        first.cancel()
+
+        assert (await second).replica == 0
+
+    run(test)
+
+
+def test_a_replica_that_joins_takes_up_what_waits() -> None:
+    async def test() -> None:
+        pool = balancer(replicas=0, in_flight=2)
+        waiting = [asyncio.create_task(pool.take("task")) for _ in range(2)]
+        await asyncio.sleep(0)
+        pool.join(7)
+
+        assert [place.replica for place in await asyncio.gather(*waiting)] == [7, 7]
+
+    run(test)
+
+
+def test_when_no_replica_will_come_back_the_requests_fail_with_the_reason() -> None:
+    async def test() -> None:
+        pool = balancer(replicas=0)
+        waiting = asyncio.create_task(pool.take("task"))
+        await asyncio.sleep(0)
+        pool.fail(EndpointError("all replicas died"))
+
+        for request in (waiting, pool.take("later")):
+            with pytest.raises(EndpointError, match="all replicas died"):
+                await request
+
+    run(test)
+
+
+def test_a_request_of_a_lost_replica_does_not_count_for_the_one_in_its_place() -> None:
+    async def test() -> None:
+        pool = balancer(replicas=1, in_flight=1)
+        lost = await pool.take("task")
+        pool.leave(0)
+        pool.join(0)
+        await pool.take("task")
+        pool.give_back(lost)
+        third = asyncio.create_task(pool.take("task"))
+        await asyncio.sleep(0.01)
+
+        assert not third.done()
+        third.cancel()
+
+    run(test)
+
+
+def test_metrics_are_those_since_the_last_call() -> None:
+    async def test() -> None:
+        pool = balancer(replicas=2)
+        place = await pool.take("task")
+        await asyncio.sleep(0.05)
+        pool.give_back(place)
+
+        first, second = pool.metrics(), pool.metrics()
+
+        assert first["requests"] == 1
+        assert first["seconds_p50"] >= 0.05
+        assert 0.2 <= first["busy"] <= 0.5
+        assert (second["requests"], second["seconds_p95"]) == (0, 0.0)
+
+    run(test)
