@@ -49,7 +49,7 @@ def players(environment: Proactive, dialogues: int) -> dict[str, dict[str, Inter
 def judge(environment: Proactive, dialogues: int) -> dict[str, float]:
     """How often what the judge takes for possible is what the reference calls ready."""
     listener = Listener(environment.domain)
-    alike = turns = both = possible = ready = 0
+    alike = turns = said = both = possible = ready = 0
     for task in environment.tasks(dialogues, 7, "test"):
         example = environment.example(task)
         for number, turn in enumerate(example.dialogue.turns, start=1):
@@ -57,9 +57,16 @@ def judge(environment: Proactive, dialogues: int) -> dict[str, float]:
                 continue
             found = listener.listen(dialogue_lines(example.dialogue, 1, number)).possible.keys()
             expected = {one.name for one in example.annotation.at(number).opportunities if one.ready}
-            alike, turns = alike + (found == expected), turns + 1
+            alike, turns, said = alike + (found == expected), turns + 1, said + bool(found or expected)
             both, possible, ready = both + len(found & expected), possible + len(found), ready + len(expected)
-    return {"alike": alike / turns, "precision": both / max(1, possible), "recall": both / max(1, ready)}
+    # Silence of both is agreement too, but an easy one.
+    silent = turns - said
+    return {
+        "alike": alike / turns,
+        "alike where not silent": (alike - silent) / said,
+        "precision": both / max(1, possible),
+        "recall": both / max(1, ready),
+    }
 
 
 def interfaces(domain: str, dialogues: int) -> dict[str, dict[str, Interval]]:

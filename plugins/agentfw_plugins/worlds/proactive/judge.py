@@ -7,8 +7,8 @@
 It reads the question alone: the dialogue so far and the attempts. It never sees a reference. From the domain's phrases
 it guesses the customer's wish, and from its slots which inputs have been said. Then it counts, at this turn:
 
-- hits: actions of the wish that are ready, with all required inputs said. The longer they have been, the less a hit
-  counts.
+- hits: actions of the wish that are ready, with all inputs said that they are always used with. The longer they have
+  been, the less a hit counts.
 - false alarms: actions that are ready with an input missing, or that the wish doesn't need.
 - misses: actions that could be ready and aren't.
 
@@ -117,7 +117,7 @@ class Listener:
             action = self.catalog.find(name)
             if action is None or self._done(action, lines):
                 continue
-            known = [self._first_said(one, lines, since) for one in action.parameters if one.required]
+            known = [self._first_said(one, lines, since) for one in self._needed(action)]
             if all(turn is not None for turn in known):
                 possible[name] = max([since, *(turn for turn in known if turn is not None)])
         return Said(last, possible)
@@ -149,6 +149,12 @@ class Listener:
             elif score == best > 0:
                 found.add(workflow)
         return best, frozenset(found)
+
+    def _needed(self, action: Action) -> list[Parameter]:
+        """The inputs that an action can't do without: required ones, and optional ones that it is always used with."""
+        uses = self.phrases.uses.get(action.name, ())
+        always = () if isinstance(uses, int) else uses
+        return [one for one in action.parameters if one.required or one.name in always]
 
     def _done(self, action: Action, lines: Sequence[tuple[int, str, str]]) -> bool:
         """Whether an entry reports the action."""
