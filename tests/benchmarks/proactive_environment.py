@@ -14,6 +14,7 @@ import asyncio
 import json
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from agentfw import Engagement, Generation, Policy, PolicyAgent, Request, Turn, parse_interface
@@ -97,12 +98,12 @@ def overhead(environment: Proactive, dialogues: int) -> float:
     return statistics.median(spent) * 1000
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--domain", default="", help="Domain name or directory. Default: the first that ships.")
     parser.add_argument("--dialogues", type=int, default=500, help="Number of dialogues.")
     parser.add_argument("--json", action="store_true", help="Print the result as JSON.")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     environment = Proactive(ProactiveSettings(domain=options.domain, unit="dialogue", dialogues=options.dialogues))
     few = min(100, options.dialogues)
     found = {
@@ -115,7 +116,7 @@ def main() -> None:
     }
     if options.json:
         print(json.dumps(found, default=_plain, indent=2))
-        return
+        return found
     for title in ("players", "interfaces"):
         table: Any = found[title]
         print(f"\n{title}")
@@ -124,6 +125,7 @@ def main() -> None:
     agreement: Any = found["judge"]
     print("\njudge beside the references:", {name: round(value, 3) for name, value in agreement.items()})
     print(f"{found['milliseconds a turn']:.3f} ms a turn")
+    return found
 
 
 def _plain(value: Interval) -> dict[str, float]:
