@@ -74,14 +74,13 @@ def players(folder: RunFolder) -> dict[str, dict[str, float]]:
         for name, outcome in environment.references(task).items():
             rows.setdefault(name, []).append(outcome)
     return {
-        name: {
-            figure: float(mean(known))
-            if (known := [one[figure] for one in found if one.get(figure) is not None])
-            else 0.0
-            for figure in FIGURES
-        }
+        name: {figure: float(mean(known)) for figure in FIGURES if (known := _known(found, figure))}
         for name, found in rows.items()
     }
+
+
+def _known(outcomes: Sequence[Mapping[str, float]], figure: str) -> list[float]:
+    return [one[figure] for one in outcomes if one.get(figure) is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -116,7 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             cells = [f"{middle:.3f} [{low:.3f}, {high:.3f}]" for middle, low, high in row.values()]
             print(f"| {seed} | {name} | {' | '.join(cells)} |")
     for name, found in beside.items():
-        print(f"| | {name} | {' | '.join(f'{found[figure]:.3f}' for figure in FIGURES)} |")
+        cells = [f"{found[figure]:.3f}" if figure in found else "undefined" for figure in FIGURES]
+        print(f"| | {name} | {' | '.join(cells)} |")
     print(f"\nrequired: {'met' if result['met'] else 'not met'}")
     return result
 
