@@ -14,6 +14,7 @@ import asyncio
 import json
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from agentfw import Engagement, Generation, Policy, PolicyAgent, Request, Turn, parse_interface
@@ -49,7 +50,7 @@ def players(environment: Proactive, dialogues: int) -> dict[str, dict[str, Inter
 def judge(environment: Proactive, dialogues: int) -> dict[str, float]:
     """How often what the judge takes for possible is what the reference calls ready."""
     listener = Listener(environment.domain)
-    alike = turns = both = possible = ready = 0
+    alike = turns = said = both = possible = ready = 0
     for task in environment.tasks(dialogues, 7, "test"):
         example = environment.example(task)
         for number, turn in enumerate(example.dialogue.turns, start=1):
@@ -57,9 +58,16 @@ def judge(environment: Proactive, dialogues: int) -> dict[str, float]:
                 continue
             found = listener.listen(dialogue_lines(example.dialogue, 1, number)).possible.keys()
             expected = {one.name for one in example.annotation.at(number).opportunities if one.ready}
-            alike, turns = alike + (found == expected), turns + 1
+            alike, turns, said = alike + (found == expected), turns + 1, said + bool(found or expected)
             both, possible, ready = both + len(found & expected), possible + len(found), ready + len(expected)
-    return {"alike": alike / turns, "precision": both / max(1, possible), "recall": both / max(1, ready)}
+    # Silence of both is agreement too, but an easy one.
+    silent = turns - said
+    return {
+        "alike": alike / turns,
+        "alike where not silent": (alike - silent) / said,
+        "precision": both / max(1, possible),
+        "recall": both / max(1, ready),
+    }
 
 
 def interfaces(domain: str, dialogues: int) -> dict[str, dict[str, Interval]]:
@@ -90,12 +98,12 @@ def overhead(environment: Proactive, dialogues: int) -> float:
     return statistics.median(spent) * 1000
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--domain", default="", help="Domain name or directory. Default: the first that ships.")
     parser.add_argument("--dialogues", type=int, default=500, help="Number of dialogues.")
     parser.add_argument("--json", action="store_true", help="Print the result as JSON.")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     environment = Proactive(ProactiveSettings(domain=options.domain, unit="dialogue", dialogues=options.dialogues))
     few = min(100, options.dialogues)
     found = {
@@ -108,7 +116,7 @@ def main() -> None:
     }
     if options.json:
         print(json.dumps(found, default=_plain, indent=2))
-        return
+        return found
     for title in ("players", "interfaces"):
         table: Any = found[title]
         print(f"\n{title}")
@@ -117,6 +125,7 @@ def main() -> None:
     agreement: Any = found["judge"]
     print("\njudge beside the references:", {name: round(value, 3) for name, value in agreement.items()})
     print(f"{found['milliseconds a turn']:.3f} ms a turn")
+    return found
 
 
 def _plain(value: Interval) -> dict[str, float]:

@@ -55,13 +55,12 @@ def _adaptive(share: float) -> Weights:
 
 
 def _of_level(level: str, **weights: float | str) -> Variant:
-    rewards = {f"proactive_{name}": {"level": level} for name in weights}
-    whole = {"environment": {"unit": "dialogue"}, "optimizer": "roundwise", "tasks": 4, "window": 1}
-    return _weights(**weights), {**whole, "reward": rewards}
+    whole = {"environment": {"unit": "dialogue"}, "tasks": 4, "window": 1, "optimizer": {"gamma": 0.0}}
+    return _weights(**weights), {**whole, "reward": {f"proactive_{name}": {"level": level} for name in weights}}
 
 
 def _capped(cap: float) -> Variant:
-    return _weights(ac=1), {"optimizer": {"ratio_cap": cap, "minibatches": 4, "passes": 2}}
+    return _weights(ac=1), {"optimizer": {"ratio_cap": cap}, "learner": {"minibatches": 4, "steps": 2}}
 
 
 TABLES: Mapping[str, Mapping[str, Variant]] = {
@@ -92,8 +91,11 @@ def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, ho
     spec["rewards"] = [
         {"name": name, "weight": weight, "settings": settings.get(name, {})} for name, weight in weights.items()
     ]
-    assignments = {"seed": seed, "updates": options.updates, "learner": {"decay": options.updates}, **changes}
-    spec = apply_assignments(spec, assignments)
+    if table == "level":
+        # Turns of whole dialogues are compared by their number.
+        spec["optimizer"] = {"name": "roundwise", "settings": {"kl": 0.0, "ratio_cap": 10.0}}
+    spec = apply_assignments(spec, {"seed": seed, "updates": options.updates, "learner": {"decay": options.updates}})
+    spec = apply_assignments(spec, changes)
     spec["evaluation"] |= {"every": max(1, options.updates // 2), "tasks": options.turns, "split": "test"}
     return spec
 

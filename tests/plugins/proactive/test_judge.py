@@ -139,8 +139,8 @@ def test_the_judge_and_the_references_are_of_different_opinions() -> None:
             alike, total = alike + (possible == ready), total + 1
             found, expected = found + len(possible & ready), expected + len(ready)
 
-    assert alike / total < 0.8
-    assert found / expected > 0.7
+    assert alike / total < 0.9
+    assert found / expected > 0.75
 
 
 def test_the_judge_is_a_policy_of_the_reward_rubric() -> None:

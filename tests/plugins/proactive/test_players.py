@@ -16,10 +16,10 @@ Figures = Mapping[str, Mapping[str, Interval]]
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
-    """The figures of each player over 500 generated dialogues."""
-    environment = Proactive(ProactiveSettings(unit="dialogue", dialogues=500))
+    """The figures of each player over 200 generated dialogues."""
+    environment = Proactive(ProactiveSettings(unit="dialogue", dialogues=200))
     rows: dict[str, dict[str, list[float]]] = {}
-    for task in environment.tasks(500, 7, "test"):
+    for task in environment.tasks(200, 7, "test"):
         for player, outcome in environment.references(task).items():
             for name, value in outcome.items():
                 rows.setdefault(player, {}).setdefault(name, []).append(value)

@@ -14,7 +14,7 @@ __all__ = ["view"]
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", default="last")
 @click.option("--episode", default="", help="Dialogue or episode to open first.")
 @click.option(
     "--most", type=click.IntRange(min=1), default=60, show_default=True, help="Maximum number of dialogues to open."
@@ -32,7 +32,8 @@ __all__ = ["view"]
 def view(run: str, episode: str, most: int, beside: tuple[str, ...], file: Path, out: Out) -> None:
     """Write a page that shows the predictions of a run, as a grid of actions and turns.
 
-    RUN is the id or the directory of a run or a training. The page is one file that needs no network.
+    RUN is the id or the directory of a run or a training. Default: the last one. The page is one file that needs no
+    network.
     """
     from agentfw import Host, find_project
     from agentfw.runs import find_run

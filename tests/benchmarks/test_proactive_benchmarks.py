@@ -1,0 +1,43 @@
+"""The benchmarks of the proactive world run, and every training of their tables has a valid spec."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Any
+
+import pytest
+
+from agentfw import Host
+from agentfw.runs import parse_spec, resolve
+from agentfw.testing import fresh_host
+
+
+def load(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    return fresh_host(builtins=True, strict=False)
+
+
+@pytest.mark.parametrize("table", ["rules", "lambda", "level", "cap"])
+def test_every_row_of_a_table_is_a_valid_training(table: str, host: Host) -> None:
+    benchmark = load("proactive_rewards")
+    options = argparse.Namespace(updates=4, turns=10, work="unused")
+
+    for variant in benchmark.TABLES[table]:
+        spec, *_ = resolve(parse_spec(benchmark.spec_of(table, variant, 7, options, host)), host)
+
+        assert spec.updates == 4
+        assert {reward.name for reward in spec.rewards} == set(benchmark.TABLES[table][variant][0])
+
+
+@pytest.mark.slow
+def test_players_judge_and_interfaces_stand_in_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    found = load("proactive_environment").main(["--dialogues", "10"])
+
+    assert set(found["players"]) == {"eager", "oracle", "reactive", "silent"}
+    assert set(found["interfaces"]) == {"event_driven", "step_loop", "polling:3"}
+    assert "ms a turn" in capsys.readouterr().out
