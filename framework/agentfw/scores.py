@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from .episode import Episode, Usage
-from .errors import SettingsError
+from .errors import SettingsError, not_implemented
 
 __all__ = [
     "Progress",
@@ -62,7 +62,7 @@ class RewardModel:
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         """Score the episodes of one task. They come as a group because some models compare its members."""
-        raise NotImplementedError
+        raise not_implemented(self, "score")
 
     async def learn(self, episode: Episode) -> None:
         """Learn from what came of a finished episode. Called where memories learn, possibly twice for one episode.
