@@ -36,6 +36,7 @@ NEEDS_MORE = {
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "policies" / "table.json")}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
+SETTINGS["reward", "keypoints"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}
 SERVER = Path(__file__).parent / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
@@ -56,6 +57,11 @@ def judged(moment: Moment) -> Iterator[str]:
     """A judge that thinks the more of an attempt, the higher its number."""
     count = moment.observations[0].text.count("<attempt-")
     yield json.dumps({"scores": [{"id": number, "score": number / count} for number in range(1, count + 1)]})
+
+
+def marked(moment: Moment) -> Iterator[str]:
+    """A judge that gives every head the same mark."""
+    yield json.dumps({"points": [], "marks": {"procedure": 4, "personal": 3, "proactive": 0}})
 
 
 def cases() -> Iterator[Any]:

@@ -25,6 +25,12 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.rewards.rubric:RubricSettings",
         ),
         Component(
+            "keypoints",
+            "agentfw_plugins.rewards.keypoints:Keypoints",
+            "Any policy as a judge that marks episodes on an absolute scale, by points that the environment names",
+            settings="agentfw_plugins.rewards.keypoints:KeypointsSettings",
+        ),
+        Component(
             "preference",
             "agentfw_plugins.rewards.preference:Preference",
             "What this user likes, by a fitted preference model",

@@ -17,16 +17,13 @@ prefers the first one favours nobody, and the same attempts always make the same
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import takewhile
 
-__all__ = ["GENERAL", "LONGEST", "Message", "Question", "make_question"]
+from agentfw_rewardmodels.quoting import Message, cut, digest, line, tagged, whole
 
-Message = Mapping[str, object]
-"""One message of a conversation: `role`, `content`, and other keys such as calls."""
+__all__ = ["GENERAL", "LONGEST", "Message", "Question", "make_question"]
 
 LONGEST = 20_000
 """Default maximum of characters shown of an attempt, and of what all attempts share."""
@@ -66,15 +63,15 @@ def make_question(
     attempts: Sequence[Sequence[Message]], rules: Sequence[str] = (), *, longest: int = LONGEST
 ) -> Question:
     """Return the question for a group of one or more attempts. `rules` are added to the general rubric."""
-    lines = [[_line(message) for message in attempt] for attempt in attempts]
+    lines = [[line(message) for message in attempt] for attempt in attempts]
     shared = _shared(lines)
-    tails = [_cut("\n".join(some[shared:]), longest) for some in lines]
-    different = sorted(set(tails), key=_digest)
+    tails = [cut("\n".join(some[shared:]), longest) for some in lines]
+    different = sorted(set(tails), key=digest)
     number = {tail: place for place, tail in enumerate(different, start=1)}
-    common = _cut("\n".join(lines[0][:shared]), longest)
-    key = _digest("\n\n".join([common, *different]))[:8]
-    parts = [f"What all attempts begin with:\n{_tagged('shared', key, common)}"] if common else []
-    parts += [_tagged("attempt", key, tail or "(nothing was done)", number[tail]) for tail in different]
+    common = cut("\n".join(lines[0][:shared]), longest)
+    key = digest("\n\n".join([common, *different]))[:8]
+    parts = [f"What all attempts begin with:\n{tagged('shared', key, common)}"] if common else []
+    parts += [tagged("attempt", key, tail or "(nothing was done)", number[tail]) for tail in different]
     parts.append(
         'Answer with one JSON object and nothing else: {"scores": [{"id": 1, "why": "one short sentence", '
         f'"score": 0.0}}]}}. Every id from 1 to {len(different)} is there exactly once, and every score is a number '
@@ -90,7 +87,7 @@ def _rubric(rules: Sequence[str]) -> str:
     if rules:
         own = "\n".join(f"- {rule.strip()}" for rule in rules)
         parts.append(f"What counts in this task above all:\n{own}")
-    return _whole("\n\n".join([*parts, _FOOT]))
+    return whole("\n\n".join([*parts, _FOOT]))
 
 
 def _shared(attempts: list[list[str]]) -> int:
@@ -100,34 +97,5 @@ def _shared(attempts: list[list[str]]) -> int:
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     if any(len(lines) > shared for lines in attempts):
         return shared
-    own = (place for place, line in enumerate(attempts[0]) if line.startswith('{"role": "assistant"'))
+    own = (place for place, text in enumerate(attempts[0]) if text.startswith('{"role": "assistant"'))
     return next(own, shared)
-
-
-def _line(message: Message) -> str:
-    """Return a message as one line of JSON. Values that JSON can't hold become strings."""
-    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-    whole = {"role": message.get("role", ""), "content": message.get("content", ""), **rest}
-    return _whole(json.dumps(whole, ensure_ascii=False, default=str))
-
-
-def _whole(text: str) -> str:
-    """Replace lone surrogates, which servers reject."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _cut(text: str, longest: int) -> str:
-    """Keep only the start and the end of a long text."""
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters are left out here ...]\n{text[-half:]}"
-
-
-def _tagged(name: str, key: str, text: str, number: int | None = None) -> str:
-    opening = f"{name}-{key}" if number is None else f'{name}-{key} id="{number}"'
-    return f"<{opening}>\n{text}\n</{name}-{key}>"
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode("utf-8"), digest_size=16).hexdigest()

@@ -31,7 +31,7 @@ from .assistant_settings import AssistantSettings
 from .catalogue import Item
 from .desk import LETTERS, Desk
 from .errands import Errand, Errands, Part
-from .keypoints import Ending, Marks, marks_of
+from .keypoints import Ending, Marks, keypoints_of, marks_of
 from .reactions import react
 from .references import figures_of_players
 from .solver import Solver
@@ -297,6 +297,7 @@ class Assistant(Environment):
                 "by": "user",
                 "said": reaction.said,
                 "effects": effects,
+                "keypoints": keypoints_of(self.errand),
                 "stars": None if math.isnan(reaction.stars) else reaction.stars,
             },
             text=reaction.said or "The user says nothing.",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .desk import Desk
+from .errands import Errand
 
-__all__ = ["Ending", "Marks", "marks_of"]
+__all__ = ["Ending", "Marks", "keypoints_of", "marks_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,27 @@ def marks_of(desk: Desk, ending: Ending) -> Marks:
         claimed_falsely=float(ending.says_done and bool(desk.missing)),
         popular_share=sum(famous) / len(parts),
     )
+
+
+def keypoints_of(errand: Errand) -> dict[str, list[str]]:
+    """The points of the visible view in words, for a judge that is a model."""
+    personal, proactive = [], []
+    for part in errand.parts:
+        scenario = part.scenario
+        stated = errand.person.stated[scenario.name]
+        personal += [
+            f"the choice for {scenario.name} is {scenario.questions[one][value][0]}" for one, value in stated.items()
+        ]
+        if scenario.dated:
+            proactive.append(f"what was booked for {scenario.name} is in the calendar")
+    if errand.social:
+        proactive.append("the guest was told by a mail")
+    procedure = [f"something was chosen for {part.scenario.name}, and it took hold" for part in errand.parts]
+    return {
+        "procedure": [*procedure, "the answer says honestly what was done"],
+        "personal": personal,
+        "proactive": proactive,
+    }
 
 
 def _procedure(desk: Desk, ending: Ending) -> float:

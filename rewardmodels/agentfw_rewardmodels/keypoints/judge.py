@@ -1,0 +1,149 @@
+"""The keypoint judge: marks one attempt at a time on an absolute scale, and can be any model.
+
+    >>> import asyncio
+    >>> async def ask(messages):
+    ...     return '{"points": [2, 0], "marks": {"procedure": 4, "personal": 1}}'
+    >>> judge = KeypointJudge(ask, name="strict", heads=("procedure", "personal"))
+    >>> points = {"procedure": ["booked a table"], "personal": ["chose a quiet place"]}
+    >>> judgement = asyncio.run(judge.judge(Attempt("a table for two", [], points)))
+    >>> judgement.marks, judgement.points
+    ({'procedure': 4, 'personal': 1}, (2, 0))
+
+A bad answer is data, not an exception: the judge is told what was wrong and asked again, and after that the attempt
+counts as not judged. Exceptions of `ask` pass through, because an unreachable server isn't a bad answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels.json_in_text import json_values
+from agentfw_rewardmodels.keypoints.question import Attempt, make_question
+from agentfw_rewardmodels.rubric.cache import JudgementCache
+from agentfw_rewardmodels.rubric.marks import Mark
+
+__all__ = ["HEADS", "KeypointJudge", "KeypointJudgement"]
+
+Ask = Callable[[Sequence[Mapping[str, object]]], Awaitable[str]]
+HEADS = ("procedure", "personal", "proactive")
+"""The heads of the ETAPP benchmark."""
+LONGEST = 20_000
+_POINTS = 2
+"""The mark of a point that was fully met."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeypointJudgement:
+    """The marks of one attempt."""
+
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """The mark of each head, from 0 to the scale. Empty after a failure."""
+    points: tuple[int, ...] = ()
+    """How far each point was met, from 0 to 2."""
+    failure: str = ""
+    """Why it couldn't be judged, or empty."""
+
+
+class KeypointJudge:
+    """A judge with its heads, its scale and its cache."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        *,
+        name: str,
+        heads: Sequence[str] = HEADS,
+        scale: int = 5,
+        cache: str | Path = ":memory:",
+        parallel: int = 8,
+        retries: int = 2,
+        longest: int = LONGEST,
+    ) -> None:
+        """Create a judge. `name` identifies the model and its version: marks are cached under it."""
+        if not name or not heads or scale < 1 or parallel < 1 or retries < 0 or longest < 2:
+            raise BadInputError(
+                f"invalid settings: name {name!r}, {len(heads)} heads, scale {scale}, parallel {parallel}, "
+                f"retries {retries}, longest {longest}",
+                fix="pass a name and a head, and at least 1 for scale and parallel, 0 for retries, 2 for longest",
+            )
+        self.name, self.heads, self.scale = name, tuple(heads), scale
+        self._ask, self._cache = ask, JudgementCache(cache)
+        self._parallel, self._retries, self._longest = parallel, retries, longest
+        self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+
+    async def judge(self, attempt: Attempt) -> KeypointJudgement:
+        """Judge one attempt."""
+        messages = make_question(attempt, self.heads, self.scale, self._longest)
+        count = sum(len(attempt.keypoints.get(head, ())) for head in self.heads)
+        key = self._key(messages)
+        kept = self._cache.get(key, len(self.heads) + count)
+        if kept is not None:
+            return self._judgement([round(mark.score * self.scale) for mark in kept[: len(self.heads)]], kept)
+        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._parallel)):
+            return await self._asked(messages, count, key)
+
+    def close(self) -> None:
+        self._cache.close()
+
+    # Helpers
+
+    async def _asked(self, messages: Sequence[Mapping[str, object]], count: int, key: str) -> KeypointJudgement:
+        failure, asked = "", list(messages)
+        for _ in range(self._retries + 1):
+            text = await self._ask(asked)
+            try:
+                marks, points = self._read(text, count)
+            except ValueError as problem:
+                failure = str(problem)
+                request = f"That can't be used: {failure}. Answer with the JSON object alone."
+                asked = [*messages, {"role": "assistant", "content": text[:2000]}, {"role": "user", "content": request}]
+                continue
+            kept = [Mark(mark / self.scale) for mark in marks] + [Mark(point / _POINTS) for point in points]
+            self._cache.put(key, self.name, kept)
+            return self._judgement(marks, kept)
+        return KeypointJudgement(failure=failure)
+
+    def _judgement(self, marks: Sequence[int], kept: Sequence[Mark]) -> KeypointJudgement:
+        points = tuple(round(mark.score * _POINTS) for mark in kept[len(self.heads) :])
+        return KeypointJudgement(dict(zip(self.heads, marks, strict=True)), points)
+
+    def _read(self, text: str, count: int) -> tuple[list[int], list[int]]:
+        """Return the marks and the points of an answer. Raises ValueError in words that the judge can read."""
+        problem = ValueError("it contains no JSON object")
+        for value, _ in json_values(text):
+            try:
+                return self._marks(value), _points(value, count)
+            except ValueError as error:
+                problem = error
+        raise problem
+
+    def _marks(self, value: object) -> list[int]:
+        marks = value.get("marks") if isinstance(value, dict) else None
+        if not isinstance(marks, dict):
+            raise ValueError('it has no object "marks"')
+        return [_whole_number(marks.get(head), self.scale, f"the mark of {head}") for head in self.heads]
+
+    def _key(self, messages: Sequence[Mapping[str, object]]) -> str:
+        hashed = blake2b(digest_size=20)
+        for part in ("keypoints", self.name, *(str(message["content"]) for message in messages)):
+            data = part.encode("utf-8", "replace")
+            hashed.update(f"{len(data)}:".encode() + data)
+        return hashed.hexdigest()
+
+
+def _points(value: object, count: int) -> list[int]:
+    points = value.get("points", []) if isinstance(value, dict) else None
+    if not isinstance(points, list) or len(points) != count:
+        raise ValueError(f'"points" is not a list of {count} numbers')
+    return [_whole_number(point, _POINTS, f"point {place}") for place, point in enumerate(points, start=1)]
+
+
+def _whole_number(value: object, most: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1 or not 0 <= value <= most:
+        raise ValueError(f"{what} is {str(value)[:40]}, and must be a whole number from 0 to {most}")
+    return int(value)
