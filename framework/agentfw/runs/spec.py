@@ -193,7 +193,7 @@ class RunSpec(Settings):
     retries: Annotated[int, OPERATIONAL] = Field(
         2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
     )
-    max_failed: float = Field(
+    max_failed: Annotated[float, OPERATIONAL] = Field(
         0.1,
         ge=0,
         lt=1,
