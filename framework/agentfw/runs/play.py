@@ -298,6 +298,8 @@ class Play:
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
     for memory in assembly.memories:
         await memory.learn(episode, reward)
+    for model in assembly.rewards.values():
+        await model.learn(episode)
 
 
 async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
