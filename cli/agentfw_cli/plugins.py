@@ -195,8 +195,8 @@ def new(name: str, kind: str, into: Path, as_json: bool) -> None:
         out.line(file)
     names = derive(name)
     folder = into / names.distribution
-    check = f"check {names.distribution}" if kind != "hook" else "list --hooks"
-    out.note(f"next: pip install -e {folder} && agentfw plugins {check}")
+    look = {"hook": "list --hooks", "world": f"check {names.distribution}"}.get(kind, f"check {names.component}")
+    out.note(f"next: pip install -e {folder} && agentfw plugins {look}")
     out.note(f"      {folder / 'README.md'} says more")
 
 

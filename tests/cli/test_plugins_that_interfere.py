@@ -143,3 +143,16 @@ def test_a_command_that_raises_names_its_distribution(agentfw: Agentfw, install:
     assert answer.code == 3
     assert "agentfw-brew 1.0.0 failed: KeyError: 'tea'" in answer.err
     assert "bug in agentfw" not in answer.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), (">&-", 0), ("2> /dev/full", 0), ("2>&-", 0)])
+def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
+    ended = subprocess.run(
+        f"{sys.executable} -m agentfw doctor {redirect}", shell=True, capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == code
+    assert "bug in agentfw" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ("No space left" in ended.stderr) is (redirect == "> /dev/full")

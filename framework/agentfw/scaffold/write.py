@@ -151,13 +151,13 @@ def _files(names: Names, kind: str) -> dict[str, str]:
     )
     # The later one of two templates for one file wins.
     made_of = {file: template for template, file in (*usual, *(part.files or of_a_component))}
-    written = {f"{names.package}/py.typed": ""}
+    written: dict[str, str] = {}
     for file, template in made_of.items():
         source = files(__package__) / "templates" / template
         written[file.format(package=names.package)] = _filled(
             source, _NAMES.get(_name_of(file), _name_of(file)), values
         )
-    return written
+    return {**written, f"{names.package}/py.typed": ""}
 
 
 def _name_of(file: str) -> str:
