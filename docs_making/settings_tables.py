@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from agentfw.engine import EngineSettings
 from agentfw.runs.spec import (
     OF_RUNS,
     OF_TRAININGS,
@@ -33,6 +34,7 @@ _KINDS: Mapping[Any, str] = {
     RewardChoice: "a reward",
     SamplingSettings: "a table",
     EvaluationSettings: "a table",
+    EngineSettings: "text or a table",
 }
 
 
@@ -47,6 +49,7 @@ def tables() -> str:
         ("A reward", RewardChoice.model_fields),
         ("`[sampling]`", SamplingSettings.model_fields),
         ("`[evaluation]` of a training", EvaluationSettings.model_fields),
+        ("`[engine]`", EngineSettings.model_fields),
     ]
     return "\n\n".join(f"### {title}\n\n{_table(fields)}" for title, fields in parts)
 
@@ -83,6 +86,8 @@ def _kind(annotation: object) -> str:
 def _default(name: str, field: FieldInfo) -> str:
     if field.is_required() or name in ("optimizer", "learner"):
         return "required"
+    if field.annotation is EngineSettings:
+        return '`"local"`'
     value = _code(field.get_default(call_default_factory=True))
     if field is not RunSpec.model_fields.get(name) or name not in TRAINING_DEFAULTS:
         return value
