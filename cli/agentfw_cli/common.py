@@ -64,11 +64,14 @@ def load_host(out: Out, blocked: tuple[str, ...] = (), strict: bool = False, *, 
     return host
 
 
-def note_problems(host: Host, out: Out, told: Collection[str] = ()) -> None:
-    """Print the notes of the host once, without those that were told already."""
+def note_problems(host: Host, out: Out, told: Collection[str] = (), *, selected: bool = False) -> None:
+    """Print the notes of the host once, without those that were told already.
+
+    With `selected`, they are about what the user has selected, and are printed even with --quiet.
+    """
     for line in host.notes:
         if line not in told:
-            out.note(f"plugin: {line}")
+            (out.warning if selected else out.note)(f"plugin: {line}")
     host.notes.clear()
 
 

@@ -72,6 +72,7 @@ def compare(
     from agentfw.errors import UsageError
     from agentfw.runs.comparison import compare_runs
     from agentfw.runs.folder import find_run
+    from agentfw.runs.resolution import changed_plugins
     from agentfw.runs.spec import parse_spec, read_spec
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
@@ -100,6 +101,8 @@ def compare(
     for folder, difference in zip(folders, table[0].differences, strict=True):
         if folder.state != "done":
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
+        for line in changed_plugins(first.plugins, folder.plugins, f"in {first.id}", f"in {folder.id}"):
+            out.note(line)
         if folder is not first and difference is None:
             out.note(f"{folder.id} has no task in common with {first.id}")
 
@@ -112,6 +115,6 @@ def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> d
     for name, spec in specs.items():
         run = Run.create(spec, host, root)
         play(run, out)
-        note_problems(host, out)
+        note_problems(host, out, selected=True)
         folders[name] = run.folder
     return folders

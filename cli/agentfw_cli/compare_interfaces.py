@@ -28,6 +28,8 @@ from agentfw_cli.spec_options import set_option, spec_option
 
 __all__ = ["compare_interfaces"]
 
+MOST_SEEDS = 10_000
+
 
 @click.command("interfaces")
 @click.argument("environment")
@@ -125,7 +127,12 @@ def _numbers(text: str) -> list[int]:
     try:
         for part in text.split(","):
             first, dash, last = part.strip().partition("-")
-            found += range(int(first), int(last) + 1) if dash else [int(first)]
+            seeds = range(int(first), int(last) + 1) if dash else [int(first)]
+            if len(found) + len(seeds) > MOST_SEEDS:
+                raise UsageError(
+                    f'"{text}" names more than {MOST_SEEDS:,} seeds', fix="use fewer, such as --seeds 1-20"
+                )
+            found += seeds
     except ValueError:
         found = []
     if not found:

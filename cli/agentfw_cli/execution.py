@@ -62,8 +62,10 @@ def execute(run: Run, host: Host, out: Out) -> None:
     from agentfw.runs.report import write_report
     from agentfw_cli.result import print_result
 
-    summary = play(run, out)
-    note_problems(host, out)
+    try:
+        summary = play(run, out)
+    finally:
+        note_problems(host, out, selected=True)
     files, failed = list[Path](), None
     try:
         files = write_report(run.folder)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,7 +30,7 @@ _COMMANDS = {
     "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "report": ("agentfw_cli.report:report", "Write the report of a run"),
-    "plugins": ("agentfw_cli.plugins:plugins", "List, show, check, create and install plugins"),
+    "plugins": ("agentfw_cli.plugins:plugins", "List, show, check, create, install and uninstall plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
 }
 _GROUP = "agentfw.commands"
@@ -101,7 +102,7 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
 
     found: dict[str, list[EntryPoint]] = {}
     for entry in sorted(entry_points(_GROUP), key=lambda entry: entry.name):
-        if entry.name not in _COMMANDS:
+        if entry.name not in _COMMANDS and entry.name.isprintable():
             found.setdefault(entry.name, []).append(entry)
     return found
 
@@ -140,7 +141,30 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    _keep_stdout()
     sys.exit(_guarded(arguments, debug="--debug" in arguments))
+
+
+def _keep_stdout() -> None:
+    """Let nothing but our own `sys.stdout` write to stdout: descriptor 1 becomes stderr.
+
+    A library that is written in C, or a program that a plugin starts, writes to the descriptor. On a terminal both are
+    the same, and readline needs the descriptor.
+    """
+    for number in (0, 1, 2):  # a closed one would be given to the next file that is opened
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None or sys.stderr is None:
+        nowhere = open(os.devnull, "w")  # noqa: SIM115
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    replaced = sys.stdout is not sys.__stdout__  # by a test, or by whoever calls main()
+    if replaced or sys.stdout.isatty() or sys.stdout.fileno() != 1:
+        return
+    sys.stdout.flush()
+    sys.stdout = open(os.dup(1), "w", encoding=sys.stdout.encoding)  # noqa: SIM115
+    os.dup2(2, 1)
 
 
 def _guarded(arguments: list[str], debug: bool) -> int:
@@ -152,8 +176,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
     try:
         # --debug is welcome anywhere on the line.
         result = cli.main([word for word in arguments if word != "--debug"], prog_name="agentfw", standalone_mode=False)
-        # Here, and not when Python ends: a reader that is gone is noticed now.
-        sys.stdout.flush()
+        _flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -177,9 +200,24 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 
         if isinstance(error, AgentfwError):
             Out().error(error.message, error.fix)
+            with suppress(AgentfwError):
+                _flush()
             return error.exit_code
         Out().error(f"{type(error).__name__}: {error}", "this is a bug in agentfw; --debug shows where")
         return 1
+
+
+def _flush() -> None:
+    """Write what is buffered. Here, and not when Python ends: a reader that is gone, or a full disk, is noticed now."""
+    from agentfw.errors import StorageError
+
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`agentfw plugins`: lists, shows, checks, creates and installs plugins.
+"""`agentfw plugins`: lists, shows, checks, creates, installs and uninstalls plugins.
 
 What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
 
@@ -27,19 +27,23 @@ __all__ = ["plugins"]
 
 @click.group()
 def plugins() -> None:
-    """List, show, check, create and install plugins."""
+    """List, show, check, create, install and uninstall plugins."""
 
 
 @plugins.command("list")
 @click.option("--kind", metavar="KIND", help="Show only components of this kind.")
+@click.option("--hooks", is_flag=True, help="Show hooks instead, and the plugins that implement them.")
 @host_options
 @json_option
-def list_(kind: str | None, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """List all components, and the plugins that can't be loaded."""
     out = Out(json=as_json)
     if kind is not None:
         _check_kind(kind)
-    host = load_host(out, blocked, strict, tell=False)
+    host = load_host(out, blocked, strict, tell=hooks)
+    if hooks:
+        _list_hooks(host, out)
+        return
     rows = [_row(host, found) for found in host.components(kind)]
     lost = [
         {
@@ -120,7 +124,10 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
 @host_options
 @json_option
 def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
-    """Check that component NAME keeps the contract of its kind. The exit code is 3 when it doesn't."""
+    """Check that components keep the contract of their kind. The exit code is 3 if one doesn't.
+
+    NAME is a component, KIND:NAME, a plugin or a distribution. Of the last two, all components are checked.
+    """
     from agentfw.host.plugin_guard import stdout_to_stderr
     from agentfw.settings import parse_assignments
     from agentfw.testing import run_contract
@@ -129,7 +136,11 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     host = load_host(out, blocked, strict)
     settings = parse_assignments(assignments)
     report: list[dict[str, Any]] = []
-    for found in _named(host, name):
+    named = _named(host, name) if _is_component(host, name) else _components_of(host, name)
+    for found in named:
+        # Wrong settings are no fault of the component.
+        host.check_settings(found.kind, found.component.name, settings, where=name)
+    for found in named:
         with stdout_to_stderr():
             results = run_contract(host, found.kind, found.component.name, settings=settings)
         report += [{"kind": found.kind, "component": found.component.name, **each.to_record()} for each in results]
@@ -137,7 +148,12 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     if as_json:
         out.data(report)
         return 3 if broken else 0
-    for row in report:
+    for number, row in enumerate(report):
+        component = (row["kind"], row["component"])
+        if len(named) > 1 and (
+            number == 0 or component != (report[number - 1]["kind"], report[number - 1]["component"])
+        ):
+            out.line(out.style(" ".join(component), "bold"))
         if row["skipped"]:
             mark = out.style("  --  ", "dim")
         else:
@@ -195,6 +211,50 @@ def install(requirements: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         out.data({"requirements": requirements, "installed": installed, "warning": warning})
     return 0 if installed else 1
+
+
+@plugins.command()
+@click.argument("distributions", nargs=-1, required=True)
+@json_option
+def uninstall(distributions: tuple[str, ...], as_json: bool) -> int:
+    """Uninstall plugins from the environment that agentfw runs in."""
+    from agentfw.host.installing import uninstall as uninstall_them
+
+    out = Out(json=as_json)
+    gone = uninstall_them(list(distributions), load_host(out, tell=False), out.note) == 0
+    if as_json:
+        out.data({"distributions": distributions, "uninstalled": gone})
+    return 0 if gone else 1
+
+
+def _list_hooks(host: Host, out: Out) -> None:
+    found = [
+        (hook, [f"{record.distribution}:{record.name}" for record in records]) for hook, records in host.hooks().items()
+    ]
+    if out.json:
+        out.data([{"hook": hook, "plugins": plugins} for hook, plugins in found])
+    else:
+        out.table(["hook", "plugins"], [[hook, ", ".join(plugins)] for hook, plugins in found])
+
+
+def _is_component(host: Host, name: str) -> bool:
+    return ":" in name or any(found.component.name == name for found in host.components())
+
+
+def _components_of(host: Host, name: str) -> list[Registered]:
+    """The components of a plugin or a distribution."""
+    from agentfw.errors import UnknownNameError, UsageError
+    from agentfw.metadata import normalise
+
+    wanted = normalise(name)
+    if not any(wanted in (normalise(record.name), record.distribution) for record in host.plugins):
+        names = {found.component.name for found in host.components()} | {record.distribution for record in host.plugins}
+        raise UnknownNameError("component, plugin or distribution", name, names)
+    records = host.select_distribution(name)
+    found = [offer for offer in host.components() if offer.record in records]
+    if not found:
+        raise UsageError(f"{records[0].title} has no component to check", fix="see: agentfw plugins list --hooks")
+    return found
 
 
 def _named(host: Host, name: str) -> list[Registered]:

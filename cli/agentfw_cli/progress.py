@@ -105,8 +105,9 @@ class _EpisodeProgress(Progress):
             if not self.rounds:
                 rounds = (event for event in reversed(episode.events) if event.kind == "round")
                 self.rounds = int(next(rounds).data["of"])
-            self._measured(episode, turn.round)
-            self._tell()
+            if self.rounds:  # an environment may number its rounds without telling how many there will be
+                self._measured(episode, turn.round)
+                self._tell()
 
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         self.done = done

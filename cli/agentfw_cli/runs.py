@@ -121,7 +121,8 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Secret that is not kept on disk, such as policy.api_key=... Asked for on a terminal. Can be repeated.",
+    help="Secret that is not kept on disk, such as policy.api_key=... (asked for on a terminal), or setting that can't "
+    "change results, such as deadline=1200. Can be repeated.",
 )
 @runs_option
 @host_options
@@ -147,8 +148,8 @@ def resume(
     if folder.state == "done":
         out.note(f"{folder.id} is done already")
     host = load_host(out, blocked, strict)
-    secrets = parse_assignments([*assignments, *_asked_for(folder, assignments)])
-    execute(Run.open(folder, host, secrets), host, out)
+    changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
+    execute(Run.open(folder, host, changes), host, out)
 
 
 def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:

@@ -45,7 +45,9 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         help="How observations reach the agent: event_driven, step_loop, polling:EVERY or reflex.",
     ),
     click.option("--seed", type=int, help="Random seed."),
-    _several("--plugin", "distributions", "DIST", "Plugin that must be installed and working. Can be repeated."),
+    _several(
+        "--plugin", "distributions", "DIST[==VERSION]", "Plugin that must be installed and working. Can be repeated."
+    ),
     set_option,
     spec_option,
     runs_option,

@@ -43,13 +43,14 @@ if TYPE_CHECKING:
     from .runs.spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score, Track
     from .seeds import Seeds
-    from .settings import Settings, parse_assignments
+    from .settings import OPERATIONAL, Settings, parse_assignments
     from .timeline import Scheduled, Time, Timeline, Work
     from .tool import FunctionTool, Tool, Toolbox
     from .tracker import Tracker
 
 __all__ = [
     "KINDS",
+    "OPERATIONAL",
     "Action",
     "Advantage",
     "Agent",
@@ -163,7 +164,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score", "Track"),
     "seeds": ("Seeds",),
-    "settings": ("Settings", "parse_assignments"),
+    "settings": ("OPERATIONAL", "Settings", "parse_assignments"),
     "timeline": ("Scheduled", "Time", "Timeline", "Work"),
     "tool": ("FunctionTool", "Tool", "Toolbox"),
     "tracker": ("Tracker",),

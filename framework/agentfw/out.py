@@ -1,7 +1,7 @@
 """Prints all output of the commands.
 
 Data goes to stdout, everything else to stderr. With `--json`, the data is a single JSON value, and nothing else goes to
-stdout. Colours are off in a pipe or with NO_COLOR.
+stdout. Colours are off in a pipe or with NO_COLOR. Control characters in foreign text don't reach the terminal.
 
     out = Out(json=as_json)
     out.table(["run", "state"], [["2026-11-21-inbox-7f3a", "done"]])
@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Any
+
+from .errors import StorageError
 
 __all__ = ["Out", "width_of"]
 
@@ -33,14 +37,15 @@ class Out:
         """Print the result as JSON. JSON has no infinity or NaN, so these become null."""
         import json
 
-        print(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str, allow_nan=False))
+        _print(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str, allow_nan=False))
 
     def line(self, text: str = "") -> None:
         """Print a line of the result, for people."""
-        print(text)
+        _print(_harmless(text))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
         """Print aligned columns. On a terminal, the last column is wrapped to the available width."""
+        rows = [[_harmless(cell).replace("\n", " ") for cell in row] for row in rows]
         widths = [max(width_of(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
         last = len(columns) - 1
         wrap = sys.stdout.isatty() and last not in right
@@ -56,7 +61,11 @@ class Out:
     def note(self, text: str) -> None:
         """Print additional information to stderr."""
         if not self.quiet:
-            print(self.style(text, "dim", stream=sys.stderr), file=sys.stderr)
+            _tell(self.style(_harmless(text), "dim", stream=sys.stderr))
+
+    def warning(self, text: str) -> None:
+        """Print what a user must know to stderr, even with --quiet."""
+        _tell(self.style(_harmless(text), "yellow", stream=sys.stderr))
 
     def progress(self, text: str) -> None:
         """Show the progress, replacing the previous progress line. Only on a terminal. An empty text ends the line."""
@@ -65,9 +74,9 @@ class Out:
 
     def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
         """Print an error and its fix, even with --quiet."""
-        print(self.style(f"{label}:", "red", "bold", stream=sys.stderr), message, file=sys.stderr)
+        _tell(f"{self.style(f'{label}:', 'red', 'bold', stream=sys.stderr)} {_harmless(message)}")
         if fix:
-            print(self.style("  fix:", "green", "bold", stream=sys.stderr), fix, file=sys.stderr)
+            _tell(f"{self.style('  fix:', 'green', 'bold', stream=sys.stderr)} {_harmless(fix)}")
 
     def style(self, text: str, *names: str, stream: IO[str] | None = None) -> str:
         """Style the text if colours are on."""
@@ -87,6 +96,29 @@ def width_of(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _print(text: str) -> None:
+    try:
+        print(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # where stderr is full or closed, nobody can be told
+        print(text, file=sys.stderr)
+
+
+_OURS = rf"\x1b\[(?:0|(?:{'|'.join(_STYLES.values())})(?:;\d+)?)m"
+_CONTROL = re.compile(rf"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _harmless(text: str) -> str:
+    """Text without control characters, except line breaks and our own styles."""
+    return text if text.isprintable() else _CONTROL.sub(lambda found: found[1] or "", text)
 
 
 def _coloured(stream: IO[str]) -> bool:

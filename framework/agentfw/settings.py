@@ -8,6 +8,11 @@ All mistakes are reported at once, each with its dotted key, what it must be, wh
     validate(NotebookSettings, {"limt": 3}, where="memory")
     # SettingsError: memory.limt: no such key; did you mean "limit"?
 
+A setting that can't change results, such as the address of a server, is marked `OPERATIONAL`. It may have another value
+when a run is resumed:
+
+    base_url: Annotated[str, OPERATIONAL] = Field("", description="Address of the server.")
+
 A setting of type `SecretStr` may be given as `{ env = "NAME" }`: its value is read from that environment variable.
 """
 
@@ -26,7 +31,16 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-__all__ = ["Settings", "input_key", "is_model", "parse_assignments", "validate"]
+__all__ = ["OPERATIONAL", "Settings", "input_key", "is_model", "operational_keys", "parse_assignments", "validate"]
+
+
+class _Operational:
+    def __repr__(self) -> str:
+        return "OPERATIONAL"
+
+
+OPERATIONAL = _Operational()
+"""Marks a setting that can't change results: `Annotated[float, OPERATIONAL]`."""
 
 
 class Settings(BaseModel):
@@ -164,6 +178,11 @@ def input_key(name: str, field: FieldInfo) -> str:
     if isinstance(alias, AliasChoices):
         alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
     return alias if isinstance(alias, str) else name
+
+
+def operational_keys(model: type[BaseModel]) -> set[str]:
+    """The keys of the settings that are marked `OPERATIONAL`."""
+    return {input_key(name, field) for name, field in model.model_fields.items() if OPERATIONAL in field.metadata}
 
 
 def _keys(model: type[BaseModel]) -> set[str]:

@@ -36,7 +36,7 @@ USAGE = [
     (["plugins", "show", "envrionment:inbox"], 'no kind is called "envrionment"; did you mean "environment"?'),
     (["plugins", "list", "--kind", "memry"], 'no kind is called "memry"; did you mean "memory"?'),
     (["plugins", "new", "agentfw-tea", "--kind", "memry"], 'no kind is called "memry"; did you mean "memory"?'),
-    (["plugins", "check", "nothing"], 'no component is called "nothing"'),
+    (["plugins", "check", "nothing"], 'no component, plugin or distribution is called "nothing"'),
 ]
 
 

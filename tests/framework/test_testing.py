@@ -161,7 +161,7 @@ def test_a_component_is_checked_by_name_with_its_settings() -> None:
 
     assert len(results) == len(contract("memory"))
     assert all(result.passed for result in results)
-    assert results[0].to_record()["promise"] == "It can be made, and is a Memory."
+    assert results[0].to_record()["promise"] == "It can be made, and its class is derived from Memory."
 
 
 def test_wrong_settings_are_a_failed_check() -> None:

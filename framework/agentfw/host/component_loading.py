@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -118,7 +119,7 @@ def _guarded(registered: Registered, failing: str, work: Callable[[], Result]) -
         if registered.component.extra and not _own_module(registered, error):
             raise _missing_extra(registered, error.name or str(error)) from error
         raise _broken(registered, f"{failing}: {in_words(error)}") from error
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, CancelledError) as error:  # nobody cancels what isn't awaited
         raise _broken(registered, f"{failing}: {in_words(error)}") from error
 
 

@@ -17,18 +17,19 @@ import copy
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pluggy import PluginManager
 
 from .. import metadata
 from ..component import KINDS
 from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, nearest, one_line
-from ..hookspecs import LIFECYCLE_HOOKS, NamedSpec
+from ..hookspecs import LIFECYCLE_HOOKS, REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
 from ..metadata import EntryPoint, normalise
 from . import component_loading
 from .plugin_answers import Answers, OfferedSpec, Trace, ask, implementations
-from .plugin_guard import stdout_to_stderr
+from .plugin_guard import stdout_to_stderr, unchanged_process
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
 from .plugin_record import PluginRecord, Problem, Registered
 
@@ -74,6 +75,19 @@ class HostOptions(NamedTuple):
         disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
         trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
         return cls(tuple(blocked), disabled, strict, project, trace)
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> HostOptions:
+        """The options that `plain` returned in another process, which then loads the same plugins."""
+        from .project import read_project
+
+        project = read_project(Path(values["project"])) if values["project"] else None
+        return cls(tuple(values["blocked"]), tuple(values["disabled"]), project=project)
+
+    def plain(self) -> dict[str, Any]:
+        """What another process needs to load the same plugins, as plain values."""
+        project = "" if self.project is None else str(self.project.path)
+        return {"blocked": list(self.blocked), "disabled": list(self.disabled), "project": project}
 
 
 class Host:
@@ -166,7 +180,12 @@ class Host:
 
         Settings that `check_settings` returned are not validated again.
         """
-        return component_loading.create(self.find(kind, name), settings, where or kind, self._services)
+        registered = self.find(kind, name)
+        with unchanged_process() as changed:
+            made = component_loading.create(registered, settings, where or kind, self._services)
+        if changed:
+            self.notes.append(f"{registered.title} changed {' and '.join(changed)} when it was made; this was put back")
+        return made
 
     def provide(self, **services: object) -> None:
         """Pass these values to every factory that has a parameter of their name."""
@@ -190,8 +209,27 @@ class Host:
             raise self._unknown("spec", name, self.specs())
         return offers[0].spec
 
-    def select_distribution(self, name: str) -> list[PluginRecord]:
-        """The plugins of a distribution requested with `--plugin`. Raises an error if one is missing or broken."""
+    def hooks(self) -> dict[str, list[PluginRecord]]:
+        """Every hook, with the active plugins that implement it."""
+        names = (*REGISTRATION_HOOKS, SPECS_HOOK, *LIFECYCLE_HOOKS)
+        return {name: list(implementations(self._manager, name, self.plugins)) for name in names}
+
+    def select_distribution(self, requested: str) -> list[PluginRecord]:
+        """The plugins of a distribution requested with `--plugin NAME` or `--plugin NAME==VERSION`.
+
+        Raises an error if one is missing, broken, or of another version.
+        """
+        name, _, version = (part.strip() for part in requested.partition("=="))
+        records = self._plugins_of(name)
+        for record in records:
+            if version and record.version != version:
+                raise PluginError(
+                    f"{record.title} is installed, not version {version}",
+                    fix=f'agentfw plugins install "{record.distribution}=={version}"',
+                )
+        return records
+
+    def _plugins_of(self, name: str) -> list[PluginRecord]:
         wanted = normalise(name)
         records = [record for record in self.plugins if record.distribution == wanted]
         if not records:
@@ -274,7 +312,17 @@ class Host:
         return lines
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """The error for a name that no plugin offers. It mentions broken plugins, which might have offered it."""
+        """The error for a name that no plugin offers. It mentions broken plugins, which might have offered it.
+
+        A broken plugin of that very name is the error itself.
+        """
+        for record in self.plugins:
+            if record.wrong and name in (
+                record.name,
+                record.distribution,
+                record.distribution.removeprefix("agentfw-"),
+            ):
+                raise record.failure()
         error = UnknownNameError(title, name, known)
         idle = [record for record in self.plugins if record.state != "active" or record.problems]
         if idle:

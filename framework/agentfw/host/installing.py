@@ -1,4 +1,4 @@
-"""Installs plugins into the environment that agentfw runs in.
+"""Installs plugins into the environment that agentfw runs in, and uninstalls them.
 
 The command is printed before it runs. Where an installation would not last, a warning names the command that does.
 
@@ -18,10 +18,15 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ..errors import UnknownNameError, UsageError
+from ..metadata import normalise
 
-__all__ = ["install", "install_command", "tool_environment_warning"]
+if TYPE_CHECKING:
+    from .host import Host
+
+__all__ = ["install", "install_command", "tool_environment_warning", "uninstall"]
 
 _APPLICATION = "agentfw"
 # Marker files that these tools leave in the root of their environments.
@@ -32,13 +37,18 @@ _UV_FILE = "uv-receipt.toml"
 def install_command(requirements: Sequence[str], *, python: str = sys.executable) -> list[str]:
     """The install command for this environment: pip if available, else uv."""
     _check(requirements)
+    return [*_installer("install", python=python), *requirements]
+
+
+def _installer(verb: str, *flags: str, python: str = sys.executable) -> list[str]:
+    """The command that installs or uninstalls packages: pip if available, else uv, which never asks."""
     if find_spec("pip") is not None:
-        return [python, "-m", "pip", "install", *requirements]
+        return [python, "-m", "pip", verb, *flags]
     uv = shutil.which("uv")
     if uv is not None:
-        return [uv, "pip", "install", "--python", python, *requirements]
+        return [uv, "pip", verb, "--python", python]
     raise UsageError(
-        f"can't install packages: {python} has no pip, and uv is not installed",
+        f"can't {verb} packages: {python} has no pip, and uv is not installed",
         fix=f"{shlex.quote(python)} -m ensurepip, or install uv, then try again",
     )
 
@@ -49,6 +59,17 @@ def install(requirements: Sequence[str], echo: Callable[[str], object]) -> int:
     echo(shlex.join(command))
     # stdout is reserved for data.
     return subprocess.run(command, stdout=sys.__stderr__, check=False).returncode
+
+
+def uninstall(distributions: Sequence[str], host: Host, echo: Callable[[str], object]) -> int:
+    """Uninstall distributions that have plugins, and return the exit code. Nothing else is uninstalled."""
+    installed = {record.distribution for record in host.plugins} - {_APPLICATION}
+    for name in distributions:
+        if normalise(name) not in installed:
+            raise UnknownNameError("installed plugin distribution", name, installed)
+    command = [*_installer("uninstall", "--yes"), *map(normalise, distributions)]
+    echo(shlex.join(command))
+    return subprocess.run(command, stdout=sys.__stdout__, check=False).returncode
 
 
 def tool_environment_warning(requirements: Sequence[str], *, prefix: str = sys.prefix) -> str:

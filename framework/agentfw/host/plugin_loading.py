@@ -20,7 +20,7 @@ from pluggy import PluginManager, PluginValidationError
 from .. import hookspecs
 from ..errors import in_words, nearest, one_line
 from ..metadata import EntryPoint, MetadataProblem, normalise
-from .plugin_guard import SlowImportWatch, stdout_to_stderr
+from .plugin_guard import SlowImportWatch, stdout_to_stderr, unchanged_process
 from .plugin_record import PluginRecord, Problem
 
 __all__ = ["ALL", "OWN_DISTRIBUTION", "Selection", "load_plugins", "manager_name", "new_manager", "unreadable"]
@@ -118,7 +118,7 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
 def _import(entry_point: EntryPoint, record: PluginRecord) -> object:
     started = time.perf_counter()
     plugin: object = None
-    with stdout_to_stderr() as moved:
+    with stdout_to_stderr() as moved, unchanged_process() as changed:
         try:
             plugin = entry_point.load()
         except KeyboardInterrupt:
@@ -140,6 +140,8 @@ def _import(entry_point: EntryPoint, record: PluginRecord) -> object:
         record.hints.append(f"took {record.seconds:.1f} s to import; disable it with --no-plugin {record.name}")
     if moved.used:
         record.hints.append(f"printed to stdout when it was imported (sent to stderr); {tell_authors(record)}")
+    if changed:
+        record.hints.append(f"changed {' and '.join(changed)} when it was imported (put back); {tell_authors(record)}")
     return plugin
 
 

@@ -23,7 +23,7 @@ def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str
     made = host.create(kind, choice.name, settings, where=where or f"{kind}.{choice.name}")
     if not isinstance(made, protocol):
         raise PluginError(
-            f"{host.find(kind, choice.name).title} is a {type(made).__name__}, not a {protocol.__name__}",
+            f"{host.find(kind, choice.name).title} is of the class {type(made).__name__}, not {protocol.__name__}",
             fix=f"derive its class from agentfw.{protocol.__name__}; see: agentfw plugins check {choice.name}",
         )
     return made

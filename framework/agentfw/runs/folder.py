@@ -90,6 +90,11 @@ class RunFolder:
         """Columns of the run's table, with their headings. Empty if the table lists all metrics."""
         return dict(self.about.get("columns", {}))
 
+    @property
+    def plugins(self) -> dict[str, str]:
+        """The plugins that took part, each with its distribution and version; agentfw itself is one."""
+        return {"agentfw": f"agentfw=={self.about.get('agentfw')}", **self.about.get("plugins", {})}
+
     # -- records -------------------------------------------------------------------------------------------------------
 
     def evaluation(self, update: int) -> Records:

@@ -6,7 +6,7 @@ through it a second time; beside them stand those that are in force, defaults in
 
     resolved, sources = resolve(spec, host)
     about = {"spec": as_given(resolved), "settings": in_force(resolved)}
-    resolved = resolve_again(about, host, "run.json", secrets={})      # in another process, perhaps years later
+    resolved = resolve_again(about, host, "run.json", changes={})      # in another process, perhaps years later
 """
 
 from __future__ import annotations
@@ -17,10 +17,20 @@ from typing import Any
 
 from ..errors import AgentfwError, SettingsError, UsageError
 from ..host import Host
+from ..settings import operational_keys
 from ..settings_record import complete, from_json, masked, masked_keys, to_json
 from .spec import COMPONENTS, Choice, RunSpec, apply_assignments, parse_spec
 
-__all__ = ["as_given", "in_force", "missing_secrets", "resolve", "resolve_again", "with_defaults"]
+__all__ = [
+    "as_given",
+    "changed_plugins",
+    "in_force",
+    "missing_secrets",
+    "plugins_of",
+    "resolve",
+    "resolve_again",
+    "with_defaults",
+]
 
 
 Change = Callable[[str, Choice, str], Choice]
@@ -38,19 +48,47 @@ def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     return _changed(spec, checked), sources
 
 
-def resolve_again(about: Mapping[str, Any], host: Host, file: str, secrets: Mapping[str, Any]) -> RunSpec:
+def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any]) -> RunSpec:
     """The resolved spec of a run that is there already, from its run.json. What has changed since is noted.
 
-    `secrets` are those that run.json doesn't have, as nested tables: {"policy": {"api_key": "..."}}.
+    `changes` are nested tables, such as {"policy": {"api_key": "..."}}: the secrets that run.json doesn't have, and
+    settings that can't change results.
     """
-    _check_secrets(about, secrets)
-    spec = parse_spec(apply_assignments(from_json(about["spec"]), secrets), file)
+    given = set(_dotted(changes))
+    _check_changes(about, host, given)
+    spec = parse_spec(apply_assignments(from_json(about["spec"]), changes), file)
     resolved, sources = resolve(spec, host)
-    for component, source in about.get("components", {}).items():
+    components = about.get("components", {})
+    for component, source in components.items():
         if sources.get(component) != source:
             host.notes.append(f"{component} came from {source} and now comes from {sources.get(component)}")
-    before = about.get("settings", {})
-    return _changed(resolved, lambda kind, choice, where: _as_before(host, kind, choice, where, before.get(where)))
+    others = {name: source for name, source in about.get("plugins", {}).items() if source not in components.values()}
+    host.notes += changed_plugins(others, plugins_of(host), "when the run began", "now")
+    settings = about.get("settings", {})
+
+    def as_before(kind: str, choice: Choice, where: str) -> Choice:
+        if where not in settings:
+            return choice
+        new = {key: value for key, value in complete(choice.checked).items() if f"{where}.{key}" in given}
+        return _as_before(host, kind, choice, where, {**settings[where], **new})
+
+    return _changed(resolved, as_before)
+
+
+def plugins_of(host: Host) -> dict[str, str]:
+    """The active plugins of a host, each with its distribution and version."""
+    active = [record for record in host.plugins if record.state == "active"]
+    return {record.name: f"{record.distribution}=={record.version}" for record in active}
+
+
+def changed_plugins(one: Mapping[str, str], other: Mapping[str, str], when: str, then: str) -> list[str]:
+    """The plugins of `one` that were others, or missing, in `other`; `when` and `then` say which is which."""
+    gone = "not there"
+    return [
+        f"plugin {name} was {source} {when} and is {other.get(name, gone)} {then}"
+        for name, source in one.items()
+        if other.get(name) != source
+    ]
 
 
 def as_given(spec: RunSpec) -> dict[str, Any]:
@@ -74,18 +112,30 @@ def missing_secrets(about: Mapping[str, Any]) -> list[str]:
     return [f"{where}.{key}" for where, choice in _choices(spec) for key in masked_keys(choice.settings)]
 
 
-def _check_secrets(about: Mapping[str, Any], secrets: Mapping[str, Any]) -> None:
-    missing, given = missing_secrets(about), set(_dotted(secrets))
-    if others := sorted(given - set(missing)):
+def _check_changes(about: Mapping[str, Any], host: Host, given: set[str]) -> None:
+    missing = missing_secrets(about)
+    free = _operational(parse_spec(from_json(about["spec"])), host)
+    if others := sorted(given - {*missing, *free}):
         raise UsageError(
             f"{', '.join(others)} can't be changed when a run is resumed",
-            fix="start a new run; only secrets, which run.json doesn't have, are set again",
+            fix=f"start a new run; what can be changed: {', '.join(sorted({*missing, *free}))}",
         )
     if lacking := [key for key in missing if key not in given]:
         raise SettingsError(
             f"run.json doesn't have the secret {', '.join(lacking)}",
             fix=f"set it again: --set {lacking[0]}=VALUE, or --set {lacking[0]}.env=NAME for an environment variable",
         )
+
+
+def _operational(spec: RunSpec, host: Host) -> set[str]:
+    """The dotted keys of all settings that can't change the results of this run."""
+    keys = operational_keys(RunSpec)
+    if spec.memories and spec.memories_learn:
+        keys.remove("concurrency")  # a memory learns after each batch of so many episodes
+    for where, choice in _choices(spec):
+        model = host.settings_model(COMPONENTS.get(where, where.partition(".")[0]), choice.name)
+        keys |= {f"{where}.{key}" for key in operational_keys(model)} if model is not None else set()
+    return keys
 
 
 def _dotted(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
@@ -96,10 +146,10 @@ def _dotted(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield f"{path}{key}"
 
 
-def _as_before(host: Host, kind: str, choice: Choice, where: str, before: Mapping[str, Any] | None) -> Choice:
+def _as_before(host: Host, kind: str, choice: Choice, where: str, before: Mapping[str, Any]) -> Choice:
     """The choice with the settings that were in force when the run began, also where the plugin's defaults changed."""
     now = complete(choice.checked)
-    if before is None or now == before:
+    if now == before:
         return choice
     changed = {key: value for key, value in before.items() if key not in now or now[key] != value}
     with suppress(AgentfwError):

@@ -24,7 +24,7 @@ from .hook_calls import HookCalls
 from .journal import write_whole
 from .loop import Loop, curriculum
 from .observer import Observer, RunInfo, told_together
-from .resolution import as_given, in_force, resolve, resolve_again
+from .resolution import as_given, in_force, plugins_of, resolve, resolve_again
 from .spec import RunSpec
 from .summary import Summary, summarize
 from .tracking import Tracking
@@ -60,12 +60,13 @@ class Run:
         return cls(RunFolder.create(root, spec.environment.name, about), resolved, host, assembly)
 
     @classmethod
-    def open(cls, folder: RunFolder, host: Host, secrets: Mapping[str, Any] | None = None) -> Run:
+    def open(cls, folder: RunFolder, host: Host, changes: Mapping[str, Any] | None = None) -> Run:
         """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted.
 
-        `secrets` are the settings that run.json doesn't contain, as nested tables; `missing_secrets` lists them.
+        `changes` are settings as nested tables: the secrets that run.json doesn't contain (`missing_secrets` lists
+        them), and settings that can't change results.
         """
-        return cls(folder, resolve_again(folder.about, host, f"{folder.path}/run.json", secrets or {}), host)
+        return cls(folder, resolve_again(folder.about, host, f"{folder.path}/run.json", changes or {}), host)
 
     async def execute(self, observer: Observer | None = None, give_up: GiveUp | None = None) -> Summary:
         """Do what is missing, and summarize. A run that is done is not started again.
@@ -120,9 +121,5 @@ def _about(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dic
         "spec": as_given(spec),
         "settings": in_force(spec),
         "components": dict(sources),
-        "plugins": {
-            record.name: f"{record.distribution}=={record.version}"
-            for record in assembly.host.plugins
-            if record.state == "active"
-        },
+        "plugins": plugins_of(assembly.host),
     }

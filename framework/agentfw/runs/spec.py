@@ -27,7 +27,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -44,7 +44,7 @@ from ..errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ..interfaces import parse_interface
 from ..request import Sampling
 from ..scores import parse_schedule
-from ..settings import Settings, validate
+from ..settings import OPERATIONAL, Settings, validate
 from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
 
 __all__ = [
@@ -75,6 +75,10 @@ COMPONENTS = {
 }
 """The keys of a spec that name components, with the kind of component."""
 
+
+MOST = 1_000_000
+"""Maximum of what is counted in a spec: a slip of the finger isn't a run of years."""
+SPLITS = ("train", "validation", "test")
 
 OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
@@ -149,7 +153,7 @@ class EvaluationSettings(Settings):
     def _held_out(cls, split: str) -> str:
         if split == "train":
             raise ValueError("can't be train: evaluation tasks must be held out from training")
-        return split
+        return _known_split(split)
 
 
 class RunSpec(Settings):
@@ -168,7 +172,7 @@ class RunSpec(Settings):
         "event_driven",
         description="How observations reach the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
     )
-    concurrency: int = Field(
+    concurrency: Annotated[int, OPERATIONAL] = Field(
         8, ge=1, description="Number of episodes played at once; a memory that learns does so after each such batch"
     )
     seed: int = Field(7, description="Random seed")
@@ -183,13 +187,13 @@ class RunSpec(Settings):
     time_per_token: float | None = Field(
         None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
     )
-    deadline: float = Field(
+    deadline: Annotated[float, OPERATIONAL] = Field(
         600.0, gt=0, description="Seconds until a call of a component counts as failed; `inf` is no limit"
     )
-    retries: int = Field(
+    retries: Annotated[int, OPERATIONAL] = Field(
         2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
     )
-    max_failed: float = Field(
+    max_failed: Annotated[float, OPERATIONAL] = Field(
         0.1,
         ge=0,
         lt=1,
@@ -204,16 +208,18 @@ class RunSpec(Settings):
     engine: EngineSettings = Field(
         default_factory=EngineSettings, description="Where other processes run, for components that use some"
     )
-    episodes: int = Field(8, ge=1, description="Number of tasks to play")
-    samples: int = Field(1, ge=1, description="Number of times each task is played; these samples form a group")
+    episodes: int = Field(8, ge=1, le=MOST, description="Number of tasks to play")
+    samples: int = Field(
+        1, ge=1, le=MOST, description="Number of times each task is played; these samples form a group"
+    )
     split: str = Field("test", description="Split that the tasks come from: `train`, `validation` or `test`")
     optimizer: Choice | None = Field(None, description="Optimizer: turns scores into advantages and names the loss")
     learner: Choice | None = Field(None, description="Learner: makes a new version of the policy from advantages")
     teacher: Choice | None = Field(
         None, description="Policy that plays the episodes to learn from, in place of the one that is trained"
     )
-    updates: int = Field(20, ge=1, description="Number of updates of the policy")
-    tasks: int = Field(8, ge=1, description="Number of tasks of the split `train` in each update")
+    updates: int = Field(20, ge=1, le=MOST, description="Number of updates of the policy")
+    tasks: int = Field(8, ge=1, le=MOST, description="Number of tasks of the split `train` in each update")
     evaluation: EvaluationSettings = Field(
         default_factory=lambda: EvaluationSettings.model_validate({}),
         description="When and on which tasks the policy is evaluated",
@@ -223,7 +229,7 @@ class RunSpec(Settings):
         description="What the episodes of a group have in common: the task, played `samples` times, or the query, "
         "played once by each of `samples` users; an update then has tasks / samples queries",
     )
-    keep: int = Field(2, ge=1, description="Number of newest versions that stay on disk")
+    keep: Annotated[int, OPERATIONAL] = Field(2, ge=1, description="Number of newest versions that stay on disk")
 
     @property
     def planned_updates(self) -> int:
@@ -295,11 +301,22 @@ class RunSpec(Settings):
             raise ValueError(f"{', '.join(twice)}: is listed twice; a reward has one weight")
         return rewards
 
+    @field_validator("split")
+    @classmethod
+    def _split(cls, split: str) -> str:
+        return _known_split(split)
+
     @field_validator("interface")
     @classmethod
     def _known(cls, text: str) -> str:
         _parsed(parse_interface, text)
         return text
+
+
+def _known_split(split: str) -> str:
+    if split not in SPLITS:
+        raise ValueError(f"must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}")
+    return split
 
 
 def _parsed(parse: Callable[[Any], object], value: object) -> None:
@@ -309,6 +326,8 @@ def _parsed(parse: Callable[[Any], object], value: object) -> None:
     except AgentfwError as error:
         raise ValueError(f"{error.message}; {error.fix}") from None
 
+
+_LARGEST_FILE = 1_000_000
 
 _LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
 _SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())
@@ -324,7 +343,11 @@ def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
 def read_spec(path: Path) -> dict[str, Any]:
     """The plain values of a spec file. They aren't validated yet, because the command line may still add to them."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
+            raise UsageError(f"{path} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
+        return tomllib.loads(content.decode("utf-8"))
     except FileNotFoundError:
         raise UsageError(f"there is no spec file {path}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -361,14 +384,28 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
 def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
     if not isinstance(value, Mapping):
         raise SettingsError(f"--set {kind}=... names no component", fix=f"name it: --set {kind}.NAME.KEY=VALUE")
-    for name, settings in value.items():
-        names = [str(choice.get("name")) for choice in choices]
+    names = [str(choice.get("name")) for choice in choices]
+    for name, settings in _by_name(value, names).items():
         if name not in names:
             raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
         index = names.index(name)
         own = ("weight",) if kind == "reward" else ()
         choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
     return choices
+
+
+def _by_name(value: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """The settings by component. A name may have dots: `my.notes.limit` is `limit` of "my.notes"."""
+    found: dict[str, Any] = {}
+    for first, inner in value.items():
+        name = first
+        while name not in names and isinstance(inner, Mapping) and len(inner) == 1:
+            ((key, deeper),) = inner.items()
+            if not any(known.startswith(f"{name}.{key}") for known in names):
+                break
+            name, inner = f"{name}.{key}", deeper
+        found[name] = inner
+    return found
 
 
 def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tuple[str, ...]) -> dict[str, Any]:

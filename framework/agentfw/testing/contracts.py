@@ -127,5 +127,5 @@ def _can_be_made(kind: str) -> CheckFunction:
             f"its factory makes a {type(made).__name__}, which doesn't derive from agentfw.{module}.{name}",
         )
 
-    can_be_made.__doc__ = f"It can be made, and is a {name}."
+    can_be_made.__doc__ = f"It can be made, and its class is derived from {name}."
     return can_be_made

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import groupby
 from typing import get_args
 
-from ..episode import Episode
+from ..episode import Episode, Usage
 from ..scores import RewardModel, Score, Track
 from .checks import CheckFunction, Subject, require
 from .samples import sample_episode
@@ -20,6 +22,19 @@ from .samples import sample_episode
 __all__ = ["REWARD"]
 
 Rewards = Subject[RewardModel]
+
+
+@asynccontextmanager
+async def _open(subject: Rewards, name: str = "model") -> AsyncIterator[RewardModel]:
+    """A reward model in a folder of its own, as in a run."""
+    folder = subject.folder / name
+    folder.mkdir()
+    model = subject.make()
+    try:
+        model.open(folder)
+        yield model
+    finally:
+        await model.close()
 
 
 def _groups(subject: Rewards) -> list[list[Episode]]:
@@ -47,69 +62,54 @@ async def _scores(model: RewardModel, group: Sequence[Episode]) -> list[Score]:
 
 async def scores_can_be_used(subject: Rewards) -> None:
     """Its scores are finite numbers, each of an episode that it was given, on the track base or personal."""
-    model = subject.make()
-    try:
+    async with _open(subject) as model:
         for group in _groups(subject):
             await _scores(model, group)
-    finally:
-        await model.close()
 
 
 async def the_same_gets_the_same(subject: Rewards) -> None:
     """The same episodes get the same scores, from one model twice and from another one."""
     given = []
-    for model in (subject.make(), subject.make()):
-        try:
-            given.extend([[await _scores(model, group) for group in _groups(subject)] for _ in range(2)])
-        finally:
-            await model.close()
+    for name in ("first", "second"):
+        async with _open(subject, name) as model:
+            for _ in range(2):
+                scores = [score for group in _groups(subject) for score in await _scores(model, group)]
+                given.append([replace(score, usage=Usage()) for score in scores])  # a judge may remember its answers
     for again in given[1:]:
         require(again == given[0], "scored again, the same episodes get other scores")
 
 
 async def a_group_of_one_will_do(subject: Rewards) -> None:
     """It scores an episode that has none to be compared with."""
-    model = subject.make()
-    try:
+    async with _open(subject) as model:
         for episode in subject.episodes:
             await _scores(model, [episode])
-    finally:
-        await model.close()
 
 
 async def odd_episodes_will_do(subject: Rewards) -> None:
     """It scores an episode without a turn, and one full of odd text."""
     task = subject.episodes[0].task
     odd = "\x00\x1b[31m🫖 </tool_call> {" + "x" * 10_000
-    model = subject.make()
-    try:
+    async with _open(subject) as model:
         await _scores(model, [Episode(task, finish="quiet")])
         await _scores(model, [sample_episode(task, text=odd)])
-    finally:
-        await model.close()
 
 
 async def no_group_gives_no_scores(subject: Rewards) -> None:
     """Nothing to score gives no scores."""
-    model = subject.make()
-    try:
+    async with _open(subject) as model:
         scores = list(await model.score([]))
         require(not scores, f"it makes {len(scores)} scores of nothing")
-    finally:
-        await model.close()
 
 
 async def episodes_stay_as_they_are(subject: Rewards) -> None:
     """It doesn't alter what it scores."""
-    model = subject.make()
-    try:
+    async with _open(subject) as model:
         for group in _groups(subject):
             before = copy.deepcopy(group)
             await model.score(group)
             for one, two in zip(before, group, strict=True):
                 require(one == two, f"it altered episode {one.id}")
-    finally:
-        await model.close()
 
 
 REWARD: list[CheckFunction] = [

@@ -16,12 +16,12 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from agentfw import Generation, Policy, Request, Settings
+from agentfw import OPERATIONAL, Generation, Policy, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
 
 from .endpoint import Endpoint, Malformed, Refused, key_in
@@ -47,17 +47,21 @@ _TOO_LONG = re.compile(r"context (length|window|size)|maximum context|max_model_
 
 
 class OpenAISettings(Settings):
-    base_url: str = Field(
+    base_url: Annotated[str, OPERATIONAL] = Field(
         "http://localhost:8000/v1", description="Address of the server, including /v1. The default is that of vLLM."
     )
     model: str = Field("", description="Model to use. Default: the first that the server lists.")
-    api_key_env: str = Field(
+    api_key_env: Annotated[str, OPERATIONAL] = Field(
         "OPENAI_API_KEY",
         description="Environment variable with the key. A key in the settings would be stored in the run's folder.",
     )
-    concurrency: int = Field(32, ge=1, description="Maximum number of concurrent requests.")
-    deadline: float = Field(300.0, gt=0, description="Timeout of one request including all retries, in seconds.")
-    retries: int = Field(5, ge=0, description="Maximum number of retries if the server is busy or unreachable.")
+    concurrency: Annotated[int, OPERATIONAL] = Field(32, ge=1, description="Maximum number of concurrent requests.")
+    deadline: Annotated[float, OPERATIONAL] = Field(
+        300.0, gt=0, description="Timeout of one request including all retries, in seconds."
+    )
+    retries: Annotated[int, OPERATIONAL] = Field(
+        5, ge=0, description="Maximum number of retries if the server is busy or unreachable."
+    )
     token_ids: Literal["auto", "on", "off"] = Field(
         "auto",
         description="Whether to request token ids and logprobs. Training needs them. `on`: an error if there are none. "

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from agentfw import Settings
+from agentfw import OPERATIONAL, Settings
 from agentfw.errors import AgentfwError
 
 __all__ = ["MCPSettings"]
@@ -26,8 +27,8 @@ class MCPSettings(Settings):
     )
     url: str = Field("", description="URL of a running server with streamable HTTP.")
     token_env: str = Field("", description="Environment variable with the bearer token for the URL.")
-    timeout: float = Field(60.0, gt=0, description="Timeout of one call in seconds.")
-    connect_deadline: float = Field(
+    timeout: Annotated[float, OPERATIONAL] = Field(60.0, gt=0, description="Timeout of one call in seconds.")
+    connect_deadline: Annotated[float, OPERATIONAL] = Field(
         30.0, gt=0, description="Timeout in seconds for the server to start and list its tools."
     )
     only: tuple[str, ...] = Field((), description="Names of the tools to offer; empty for all.")

@@ -51,7 +51,7 @@ class LinearLearner(Learner):
                 value = advantages.get((episode.id, turn.index))
                 if value is not None:
                     self._add(total, turn, value, batch)
-        self._step({name: value / len(batch.episodes) for name, value in total.items()})
+        self._step({name: value / max(1, len(batch.episodes)) for name, value in total.items()})
         batch.folder.mkdir(parents=True, exist_ok=True)
         path = batch.folder / "weights.json"
         path.write_text(json.dumps(self.weights), "utf-8")
@@ -75,7 +75,7 @@ class LinearLearner(Learner):
     def _add(self, total: dict[str, float], turn: Turn, advantage: float, batch: Batch) -> None:
         """Add the gradient of one turn's objective."""
         loss = batch.loss
-        for decision, before in zip(read_decisions(turn.text), turn.logprobs, strict=True):
+        for decision, before in zip(read_decisions(turn.text), turn.logprobs, strict=False):
             ratio = math.exp(decision.logprob(self.weights) - before)
             low, high = 1 - loss.clip_low, 1 + loss.clip_high
             clipped = (ratio > high and advantage > 0) or (ratio < low and advantage < 0)

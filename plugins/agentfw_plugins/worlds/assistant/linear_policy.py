@@ -88,6 +88,7 @@ class LinearPolicy(Policy):
             text=write_decisions(made),
             calls=tuple(calls),
             count=len(made),
+            prompt_ids=tuple(range(len(request.messages))),  # it has no vocabulary, so each message is a token
             token_ids=tuple(one.choice for one in made),
             logprobs=tuple(one.logprob(self.weights) for one in made),
             version=self.version,

@@ -74,7 +74,11 @@ def write_decisions(decisions: Iterable[Decision]) -> str:
 
 
 def read_decisions(text: str) -> list[Decision]:
-    return [
-        Decision(tuple(names), tuple(tuple(row) for row in options), choice)
-        for names, options, choice in (json.loads(text) if text else [])
-    ]
+    """The decisions in the text of a turn. A turn of another policy has none."""
+    try:
+        return [
+            Decision(tuple(names), tuple(tuple(row) for row in options), choice)
+            for names, options, choice in json.loads(text)
+        ]
+    except (ValueError, TypeError):
+        return []
