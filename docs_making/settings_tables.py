@@ -86,6 +86,8 @@ def _kind(annotation: object) -> str:
 def _default(name: str, field: FieldInfo) -> str:
     if field.is_required() or name in ("optimizer", "learner"):
         return "required"
+    if field.annotation is EngineSettings:
+        return '`"local"`'
     value = _code(field.get_default(call_default_factory=True))
     if field is not RunSpec.model_fields.get(name) or name not in TRAINING_DEFAULTS:
         return value

@@ -100,10 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     for how, seconds in result["seconds"].items():
         print(f"{how:16} {seconds:7.3f} s   {result['flushes'][how]} flushes")
     shared, each = (f"{result['disk against playing'][how]:.0%}" for how in ("shared flushes", "a flush each"))
-    print(
-        f"the disk takes {shared} of playing with shared flushes (required: at most {REQUIRED:.0%}), "
-        f"{each} with one each"
-    )
+    print(f"of playing, the disk takes {shared} if flushes are shared (at most {REQUIRED:.0%} required), {each} if not")
     return result
 
 

@@ -11,7 +11,6 @@ process dies. The pool policy and the parallel learner are built on it, and work
 
 from __future__ import annotations
 
-from .hosting import load_host, plain_options
 from .interface import Engine, Plain, Remote, RemoteDiedError, Resources
 from .local import LocalEngine
 from .selection import EngineSettings, make_engine
@@ -24,7 +23,5 @@ __all__ = [
     "Remote",
     "RemoteDiedError",
     "Resources",
-    "load_host",
     "make_engine",
-    "plain_options",
 ]

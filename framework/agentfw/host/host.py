@@ -17,7 +17,8 @@ import copy
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pluggy import PluginManager
 
@@ -74,6 +75,19 @@ class HostOptions(NamedTuple):
         disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
         trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
         return cls(tuple(blocked), disabled, strict, project, trace)
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> HostOptions:
+        """The options that `plain` returned in another process, which then loads the same plugins."""
+        from .project import read_project
+
+        project = read_project(Path(values["project"])) if values["project"] else None
+        return cls(tuple(values["blocked"]), tuple(values["disabled"]), project=project)
+
+    def plain(self) -> dict[str, Any]:
+        """What another process needs to load the same plugins, as plain values."""
+        project = "" if self.project is None else str(self.project.path)
+        return {"blocked": list(self.blocked), "disabled": list(self.disabled), "project": project}
 
 
 class Host:

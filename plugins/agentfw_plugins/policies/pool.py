@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from agentfw import Choice, Generation, Host, Policy, Request, Settings
-from agentfw.engine import Engine, LocalEngine, RemoteDiedError, Resources, plain_options
+from agentfw.engine import Engine, LocalEngine, RemoteDiedError, Resources
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
 
 from .pool_balancing import Balance, Balancer
@@ -80,7 +80,7 @@ class PoolPolicy(Policy):
         self._engine = engine or self._ours
         inner = settings.policy
         host.check_settings("policy", inner.name, inner.settings, where="policy.policy")
-        self._arguments = [inner.name, inner.settings, plain_options(host)]
+        self._arguments = [inner.name, inner.settings, host.options.plain()]
         self._replicas = [Replica(number, settings.patience) for number in range(settings.replicas)]
         self._balancer = Balancer(settings.balance, affinity=settings.affinity, in_flight=settings.in_flight)
         self._lifecycle = asyncio.Lock()

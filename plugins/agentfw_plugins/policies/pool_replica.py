@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from agentfw import Brief, Generation, Policy, Request
-from agentfw.engine import Engine, Remote, RemoteDiedError, Resources, load_host
+from agentfw import Brief, Generation, Host, HostOptions, Policy, Request
+from agentfw.engine import Engine, Remote, RemoteDiedError, Resources
 from agentfw.errors import AgentfwError, EndpointError, UsageError
 
 __all__ = ["Replica", "ReplicaServer", "request_to"]
@@ -111,7 +111,7 @@ class ReplicaServer:
     """Serves one policy in this process."""
 
     def __init__(self, name: str, settings: dict[str, Any], options: Any) -> None:
-        host = load_host(options)
+        host = Host.load(HostOptions.from_plain(options))
         made = host.create("policy", name, settings, where="policy.policy")
         assert isinstance(made, Policy)
         if made.is_program:
