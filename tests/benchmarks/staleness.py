@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ ARMS: dict[str, tuple[int, float | None]] = {
 """Staleness and maximum importance weight of each side."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--updates", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learning.IMPORTANCE_CAP = _CAP
     figures = {name.format(ARMS[name][0]): _figures(rows) for name, rows in found.items()}
     print(json.dumps(figures) if options.json else "\n" + "\n".join(map(str, figures.items())))
-    return 0
+    return figures
 
 
 def _train(root: Path, options: argparse.Namespace, seed: int, staleness: int) -> dict[str, Any]:
@@ -77,4 +76,4 @@ def _figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
