@@ -80,6 +80,8 @@ class Loop:
         await self._evaluate()
         if learning is not None:
             await side_by_side([self._play_ahead(learning), self._learn(learning)])
+        elif self.spec.memories_learn:
+            await self._settle()
 
     async def _play_ahead(self, learning: Learning) -> None:
         """Play the rollouts of all updates that are left."""
@@ -93,6 +95,16 @@ class Loop:
             await self._update(learning, await self._played.get())
             await self._evaluate()
             self._room.release()
+
+    async def _settle(self) -> None:
+        """Let the reward models write what they have learned, for runs to come."""
+        for name, model in self.assembly.rewards.items():
+            home = self.folder.path / "rewards" / name
+            unfinished = home.with_name(f".{name}")
+            shutil.rmtree(unfinished, ignore_errors=True)  # remains of an execution that was killed
+            if not home.exists() and await model.settle(unfinished):
+                sync(unfinished)
+                unfinished.rename(home)
 
     async def _begin(self, learning: Learning) -> None:
         """Restore the state of an earlier execution of a training."""
