@@ -1,7 +1,6 @@
 """Trains on `budget` with samples of older versions: corrected by importance weights, not corrected, and with none.
 
-A larger learning rate than usual makes versions differ more. How old samples are depends on how fast policy and
-learner are; the mean age is printed.
+How old samples are depends on how fast policy and learner are. The mean age is printed.
 
     python tests/benchmarks/staleness.py                                  # 3 seeds of 30 updates
     python tests/benchmarks/staleness.py --updates 6 --seeds 2 --json
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--updates", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
+    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
     parser.add_argument("--evaluation", type=int, default=100, help="tasks of an evaluation")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
