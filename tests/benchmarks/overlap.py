@@ -1,8 +1,8 @@
 """Trains on `budget` with playing and learning in turns, and with both at once, and compares wall clock and reward.
 
 The learner goes over each batch several times, so that learning takes about as long as playing. Each process has one
-thread. The seeds alternate between the two sides, and the wall clock covers a training from its first evaluation
-to its summary, the start of the learner's process included.
+thread, unless OMP_NUM_THREADS says otherwise. The seeds alternate between the two sides, and the wall clock covers a
+training from its first evaluation to its summary, the start of the learner's process included.
 
     python tests/benchmarks/overlap.py                                    # 3 seeds of 20 updates, on two idle cores
     python tests/benchmarks/overlap.py --updates 5 --seeds 1 --json
@@ -15,14 +15,13 @@ import asyncio
 import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before numpy and torch are imported
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 
 from agentfw import Host, Run
 from agentfw.runs import parse_spec, read_spec
@@ -51,14 +50,14 @@ def train(root: Path, **changes: Any) -> dict[str, Any]:
         "age": statistics.fmean(line["rollouts"].get("age", 0.0) for line in lines),
         "rollouts": [line["rollouts"]["reward"] for line in lines],
         "evaluations": {
-            number: statistics.fmean(each["reward"] for each in records)
+            str(number): statistics.fmean(each["reward"] for each in records)
             for number, records in run.folder.stages().items()
         },
         "reward": summary["figures"]["reward"]["mean"],
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--updates", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3)
@@ -90,14 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "ratios": ratios,
         "ratio": statistics.median(ratios),
         "rewards": {
-            staleness: [each.estimate, each.low, each.high] if options.seeds > 1 else [each.estimate]
+            str(staleness): [each.estimate, each.low, each.high] if options.seeds > 1 else [each.estimate]
             for staleness, each in rewards.items()
         },
         "load": os.getloadavg()[0],
         "cores": os.cpu_count(),
     }
-    print(json.dumps({**figures, "trainings": found}) if options.json else f"\n{json.dumps(figures)}")
-    return 0
+    result = {**figures, "trainings": found}
+    print(json.dumps(result) if options.json else f"\n{json.dumps(figures)}")
+    return result
 
 
 def _words(row: dict[str, Any]) -> str:
@@ -108,4 +108,4 @@ def _words(row: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

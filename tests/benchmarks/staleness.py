@@ -1,7 +1,6 @@
 """Trains on `budget` with samples of older versions: corrected by importance weights, not corrected, and with none.
 
-A larger learning rate than usual makes versions differ more. How old samples are depends on how fast policy and
-learner are; the mean age is printed.
+How old samples are depends on how fast policy and learner are. The mean age is printed.
 
     python tests/benchmarks/staleness.py                                  # 3 seeds of 30 updates
     python tests/benchmarks/staleness.py --updates 6 --seeds 2 --json
@@ -12,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,11 +30,11 @@ ARMS: dict[str, tuple[int, float | None]] = {
 """Staleness and maximum importance weight of each side."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--updates", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
+    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
     parser.add_argument("--evaluation", type=int, default=100, help="tasks of an evaluation")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
@@ -53,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learning.IMPORTANCE_CAP = _CAP
     figures = {name.format(ARMS[name][0]): _figures(rows) for name, rows in found.items()}
     print(json.dumps(figures) if options.json else "\n" + "\n".join(map(str, figures.items())))
-    return 0
+    return figures
 
 
 def _train(root: Path, options: argparse.Namespace, seed: int, staleness: int) -> dict[str, Any]:
@@ -77,4 +75,4 @@ def _figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -412,3 +412,17 @@ def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["flushes"]["shared flushes"] < result["flushes"]["a flush each"]
+
+
+@pytest.mark.slow
+def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+
+    result = load("overlap").main(["--updates", "2", "--seeds", "1", "--steps", "1", "--evaluation", "2", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    sync, late = result["trainings"]
+    assert (sync["staleness"], late["staleness"]) == (0, 1)
+    assert sync["age"] == 0
+    assert 0 <= late["age"] <= 1
+    assert len(sync["rollouts"]) == len(late["rollouts"]) == 2
