@@ -17,6 +17,7 @@ import re
 import string
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,11 @@ _SHAPE = {
 _PIECES = r" ?<\w+>| ?\d+| ?[A-Za-z][\w'-]*| ?[^\sA-Za-z0-9]|\s"
 """Placeholders, numbers, words and signs are a token each, with the space before them. An action is one word."""
 _UNKNOWN = "<|unknown|>"
+_WORD = re.compile(r"(?<= )[A-Za-z][\w'-]*\b(?![:>])")
+"""A word that somebody says: no placeholder, and not the speaker."""
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+_MOST_UNKNOWN = 0.4
+"""Largest share of words that are left out of a prompt."""
 _ABOUT = {"agentfw_reads": "last_message", "unk_token": _UNKNOWN}
 
 
@@ -61,6 +67,23 @@ async def lessons_of(settings: ProactiveSettings, count: int, seed: int) -> list
             answer = write_answer(teach(example, turn.round, manner), settings.answers)
             lessons.append(([episode.messages[place] for place in turn.shown], answer))
     return lessons
+
+
+def with_unknown_words(lessons: Sequence[Lesson], seed: int) -> list[Lesson]:
+    """The lessons with words left out of their prompts, in each another share of them.
+
+    Held-out people use other words. A model that has to do without some words learns to understand with those it knows.
+    """
+    draw = Seeds(seed).random("unknown words")
+
+    def changed(text: str) -> str:
+        share = draw.uniform(0, _MOST_UNKNOWN)
+        return _WORD.sub(lambda found: _UNREADABLE if draw.random() < share else found[0], text)
+
+    return [
+        ([*messages[:-1], replace(messages[-1], content=changed(messages[-1].content))], answer)
+        for messages, answer in lessons
+    ]
 
 
 def make_tokenizer(lessons: Sequence[Lesson]) -> Tokenizer:
@@ -82,7 +105,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="output directory; must not exist")
     parser.add_argument("--dialogues", type=int, default=2000, help="number of dialogues")
     parser.add_argument("--lessons", type=int, default=20_000, help="number of turns of these dialogues")
-    parser.add_argument("--steps", type=int, default=1500, help="training steps of 16 lessons each")
+    parser.add_argument("--steps", type=int, default=1800, help="training steps of 16 lessons each")
     parser.add_argument("--rate", type=float, default=4e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
@@ -91,7 +114,11 @@ def main() -> int:
     settings = ProactiveSettings.model_validate({**spec["environment"]["settings"], "dialogues": given.dialogues})
     lessons = asyncio.run(lessons_of(settings, given.lessons, given.seed))
     write_folder(given.folder, make_tokenizer(lessons), _SHAPE, _ABOUT)
-    train(given.folder, lessons, Recipe(given.steps, given.rate, rows=16, muon=False, seed=given.seed))
+    train(
+        given.folder,
+        with_unknown_words(lessons, given.seed),
+        Recipe(given.steps, given.rate, rows=16, muon=False, seed=given.seed),
+    )
     return 0
 
 

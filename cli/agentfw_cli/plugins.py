@@ -169,7 +169,11 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
 @plugins.command()
 @click.argument("name")
 @click.option(
-    "--kind", required=True, metavar="KIND", help="Kind of its component: environment, policy, tool, memory, ..."
+    "--kind",
+    required=True,
+    metavar="KIND",
+    help="Kind of its component (environment, policy, tool, memory, ...), world for an environment with a policy and a "
+    "reward, or hook for none.",
 )
 @click.option(
     "--into",
@@ -179,7 +183,7 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
 )
 @json_option
 def new(name: str, kind: str, into: Path, as_json: bool) -> None:
-    """Create a package NAME with a working component, its settings, a test and a README."""
+    """Create a package NAME that works, with its settings, tests and a README."""
     from agentfw.scaffold import derive, scaffold
 
     out = Out(json=as_json)
@@ -191,7 +195,8 @@ def new(name: str, kind: str, into: Path, as_json: bool) -> None:
         out.line(file)
     names = derive(name)
     folder = into / names.distribution
-    out.note(f"next: pip install -e {folder} && agentfw plugins check {names.component}")
+    check = f"check {names.distribution}" if kind != "hook" else "list --hooks"
+    out.note(f"next: pip install -e {folder} && agentfw plugins {check}")
     out.note(f"      {folder / 'README.md'} says more")
 
 

@@ -60,6 +60,9 @@ def list_(runs: Path | None, as_json: bool) -> None:
             rows.append(_row(folder))
         except RunFolderError as error:
             rows.append({**_known(folder), "done": 0, "state": "damaged", "mean": None, "problem": error.message})
+    known = {row["run"] for row in rows}
+    others = sorted(file.parent for file in root.glob("*/run.json") if file.parent.name not in known)
+    rows += [_unreadable(path) for path in others]
     if as_json:
         out.data(rows)
         return
@@ -67,9 +70,8 @@ def list_(runs: Path | None, as_json: bool) -> None:
         out.note(f"there are no runs below {root}; start one: agentfw run")
     else:
         _print_rows(rows, out)
-    others = sum(1 for _ in root.glob("*/run.json")) - len(rows)
     if others:
-        out.note(f"{others} more can't be read, perhaps of another version; see: agentfw runs show NAME")
+        out.note(f"what is wrong with an unreadable run: agentfw runs show {others[0].name}")
 
 
 @runs.command()
@@ -188,6 +190,29 @@ def _row(folder: RunFolder) -> dict[str, Any]:
         "done": folder.done,
         "state": folder.state,
         "mean": summary["figures"].get(folder.headline, {}).get("mean") if summary else None,
+    }
+
+
+def _unreadable(path: Path) -> dict[str, Any]:
+    """The row of a folder that is a run and can't be opened as one, by its damage or its version."""
+    from agentfw.errors import RunFolderError
+    from agentfw.runs.folder import RunFolder
+
+    problem = ""
+    try:
+        RunFolder.open(path)
+    except RunFolderError as error:
+        problem = error.message
+    empty: dict[str, Any] = dict.fromkeys(("environment", "policy", "interface", "unit", "headline"), "")
+    return {
+        "run": path.name,
+        **empty,
+        "memories": [],
+        "total": 0,
+        "done": 0,
+        "state": "unreadable",
+        "mean": None,
+        "problem": problem,
     }
 
 

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, overload
 
 from .episode import Episode, Intervention, Observation, Task, Turn
-from .errors import InterventionRefused, nearest
+from .errors import InterventionRefused, nearest, not_implemented
 from .functions import FunctionSpec, describe
 from .request import Action, Brief
 from .seeds import Seeds
@@ -99,7 +99,7 @@ class Environment:
 
     def begin(self, world: World, task: Task) -> None:
         """Set up the episode that `task` names and schedule the first things that happen."""
-        raise NotImplementedError
+        raise not_implemented(self, "begin")
 
     def goal(self) -> str:
         """What the agent is told; the class's docstring unless overridden."""

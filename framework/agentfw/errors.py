@@ -45,6 +45,7 @@ __all__ = [
     "UsageError",
     "in_words",
     "nearest",
+    "not_implemented",
     "one_line",
 ]
 
@@ -122,6 +123,13 @@ class StorageError(AgentfwError):
 
 class InterventionRefused(Exception):
     """An environment or tool can't do what it was asked to. The text goes to the agent as an observation."""
+
+
+def not_implemented(component: object, method: str) -> NotImplementedError:
+    """The error of a base class whose method must be overridden."""
+    return NotImplementedError(
+        f"the class {type(component).__name__} has no method {method}(), which its kind requires"
+    )
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .episode import Episode
+from .errors import not_implemented
 from .optimizer import Advantage, Loss
 
 __all__ = ["Batch", "Learner", "Update"]
@@ -45,7 +46,7 @@ class Learner:
     """Base class of learners. Only `update` must be implemented."""
 
     def update(self, batch: Batch) -> Update:
-        raise NotImplementedError
+        raise not_implemented(self, "update")
 
     def open(self, folder: Path) -> None:
         """Called when a training begins or resumes. `folder` belongs to the learner; batch folders are below it."""

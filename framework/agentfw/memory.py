@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .episode import Episode, Task
+from .errors import not_implemented
 from .timeline import Time
 from .tool import Tool
 
@@ -59,7 +60,7 @@ class Memory:
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         """Return matching items, the best first. An empty result is fine."""
-        raise NotImplementedError
+        raise not_implemented(self, "recall")
 
     async def learn(self, episode: Episode, reward: float) -> None:
         """Learn from a finished episode and its scores."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .episode import Episode
+from .errors import not_implemented
 from .scores import Score
 
 __all__ = ["Advantage", "Loss", "Optimizer", "Scored"]
@@ -78,7 +79,7 @@ class Optimizer:
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         """One advantage for each turn to learn from. A group holds the samples of one task."""
-        raise NotImplementedError
+        raise not_implemented(self, "advantages")
 
     def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
         """Number of further groups to play before learning from this batch. `wanted` is the planned number of groups.

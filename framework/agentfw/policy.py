@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import UsageError
+from .errors import UsageError, not_implemented
 from .request import Generation, Request, Sampling
 from .timeline import Time
 
@@ -25,7 +25,7 @@ class Policy:
 
     async def generate(self, request: Request) -> Generation:
         """Answer one request. Many requests may be in flight at once."""
-        raise NotImplementedError
+        raise not_implemented(self, "generate")
 
     async def publish(self, adapter: Path, version: str) -> None:
         """Serve this adapter from now on, under this version, which all later Generations carry.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from .episode import Episode, Usage
-from .errors import SettingsError
+from .errors import SettingsError, not_implemented
 
 __all__ = [
     "Progress",
@@ -62,7 +62,20 @@ class RewardModel:
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         """Score the episodes of one task. They come as a group because some models compare its members."""
-        raise NotImplementedError
+        raise not_implemented(self, "score")
+
+    async def learn(self, episode: Episode) -> None:
+        """Learn from what came of a finished episode. Called where memories learn, possibly twice for one episode.
+
+        Scores stay as they are until the run is over: what was learned takes effect in what `settle` writes.
+        """
+
+    async def settle(self, folder: Path) -> bool:
+        """Write a newer version of the model into this new folder. Return False if nothing was learned.
+
+        Called when a run in which it learned is complete. The result depends on the episodes and not on their order.
+        """
+        return False
 
     def open(self, folder: Path) -> None:
         """Called when a run begins or resumes. `folder` belongs to the reward model."""

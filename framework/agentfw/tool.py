@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from .errors import InterventionRefused, in_words
+from .errors import InterventionRefused, in_words, not_implemented
 from .functions import FunctionSpec, describe
 from .request import Action
 from .timeline import Time
@@ -30,7 +30,7 @@ class Toolbox:
     """Base class of toolboxes, which provide tools. Only `open` must be implemented."""
 
     async def open(self) -> Sequence[Tool]:
-        raise NotImplementedError
+        raise not_implemented(self, "open")
 
     async def close(self) -> None:
         """Close connections and processes."""
@@ -47,7 +47,7 @@ class Tool:
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
         """Return the answer as text. The agent is told about any exception."""
-        raise NotImplementedError
+        raise not_implemented(self, "call")
 
     async def answer(self, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """Whether the call succeeded, and the text for the agent."""

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .errors import not_implemented
+
 __all__ = ["Tracker"]
 
 
@@ -21,7 +23,7 @@ class Tracker:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log the metrics of one step: an episode of a run, or an update of a training."""
-        raise NotImplementedError
+        raise not_implemented(self, "log")
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         """Called when a run begins. A resumed run has the same name."""

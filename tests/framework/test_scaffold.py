@@ -18,6 +18,7 @@ from agentfw.scaffold import derive, scaffold
 from agentfw.testing import fresh_host
 
 NOBODY = fresh_host()
+ALL = [*KINDS, "world", "hook"]
 NAME = "agentfw-crane-fly"
 # What the project itself is held to, less its own ignores.
 RULES = "E,F,W,I,B,UP,SIM,RUF,PIE,PT,C4,RET,PERF,S301,S307"
@@ -38,7 +39,7 @@ def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", ALL)
 def test_the_written_package_keeps_its_contract(kind: str, tmp_path: Path) -> None:
     written = scaffold(NAME, kind, tmp_path, host=NOBODY)
 
@@ -50,7 +51,7 @@ def test_the_written_package_keeps_its_contract(kind: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("name", [NAME, "agentfw-" + "long-" * 8 + "x"], ids=["usual", "longest"])
 def test_the_written_package_is_clean(kind: str, name: str, tmp_path: Path, mypy_cache: Path) -> None:
     scaffold(name, kind, tmp_path, host=NOBODY)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from agentfw import Component, Settings, hookimpl
 from agentfw.component import KINDS
@@ -134,7 +135,7 @@ def test_every_promise_is_a_sentence_that_a_user_can_read() -> None:
 
 
 class NotesSettings(Settings):
-    limit: int = 5
+    limit: int = Field(5, description="Maximum number of notes.")
 
 
 class Notes(Notebook):
@@ -162,6 +163,33 @@ def test_a_component_is_checked_by_name_with_its_settings() -> None:
     assert len(results) == len(contract("memory"))
     assert all(result.passed for result in results)
     assert results[0].to_record()["promise"] == "It can be made, and its class is derived from Memory."
+
+
+class Unexplained(Settings):
+    limit: int = 5
+
+
+class Unfit(Settings):
+    limit: int = Field(0, ge=1, description="Maximum number of notes.")
+
+
+@pytest.mark.parametrize(
+    ("model", "detail"),
+    [
+        ("Unexplained", '"limit" has no description'),
+        ("Unfit", 'the default of "limit" is not valid: Input should be greater than or equal to 1'),
+    ],
+)
+def test_settings_are_part_of_the_contract(model: str, detail: str) -> None:
+    class Offering:
+        @hookimpl
+        def agentfw_memories(self) -> list[Component]:
+            return [Component("notes", f"{__name__}:Notes", "Notes", settings=f"{__name__}:{model}")]
+
+    results = {result.name: result for result in run_contract(fresh_host(Offering()), "memory", "notes")}
+
+    assert not results["its_settings_are_explained"].passed
+    assert results["its_settings_are_explained"].detail.startswith(detail)
 
 
 def test_wrong_settings_are_a_failed_check() -> None:
@@ -232,7 +260,7 @@ def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
 
     # A memory that shows nothing of what it learned keeps the promises about users and tools vacuously.
-    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 5, skipped=4)
+    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 6, skipped=5)
     result.stdout.fnmatch_lines(["*It never brings up more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ NEEDS_MORE = {
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",
+    ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
 }
 
@@ -37,6 +39,9 @@ SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rul
 SERVER = Path(__file__).parent / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
+    if importlib.util.find_spec("mcp") is not None:
+        inner = {"name": "mcp", "settings": SETTINGS["tool", "mcp"]}
+        SETTINGS["tool", "tape"] = {"inner": inner, "path": str(Path(tempfile.mkdtemp()) / "tape.db")}
 
 # What a component works without, but its checks don't.
 EXTRAS = {("memory", "skillgraph"): ("igraph", "leidenalg")}

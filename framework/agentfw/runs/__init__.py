@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .report import write_report
     from .resolution import resolve
     from .spec import SamplingSettings, apply_assignments, parse_spec, read_spec
+    from .summary import Summary
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Records",
     "RunFolder",
     "SamplingSettings",
+    "Summary",
     "apply_assignments",
     "assemble",
     "find_run",
@@ -44,6 +46,7 @@ __all__ = [
 _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
     "folder": ("RunFolder", "find_run"),
+    "summary": ("Summary",),
     "journal": ("Journal", "read_journal", "write_whole"),
     "records": ("Records",),
     "report": ("write_report",),

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..engagement import Engagement
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
-from ..errors import AgentfwError, PluginError
+from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..interfaces import parse_interface
 from ..memory import Memory
@@ -107,7 +107,7 @@ class Assembly:
         names = [tool.action.name for tool in self.tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise PluginError(f"two tools are called {', '.join(twice)}", fix="remove one, or give one a prefix")
+            raise UsageError(f"two tools are called {', '.join(twice)}", fix="start a new run without one of them")
 
     async def close(self) -> None:
         """Close every component, even if closing one of them fails."""

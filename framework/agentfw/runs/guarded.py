@@ -9,7 +9,7 @@ taken for a failure of the environment, and a server that hangs would stop the r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from numbers import Real
 from pathlib import Path
@@ -92,6 +92,10 @@ class GuardedMemory(Memory):
         with self.guard.calling("begin()", task.id):
             self.memory.begin(task)
 
+    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+        with self.guard.calling("meet()"):
+            self.memory.meet(user, profile)
+
     def tools(self, task: Task) -> Sequence[Tool]:
         with self.guard.calling("tools()", task.id):
             return listed(self.memory.tools(task), Tool, self.guard)
@@ -115,6 +119,12 @@ class GuardedReward(RewardModel):
                 number = isinstance(score.value, Real) and math.isfinite(score.value)
                 self._check(number, f'gave {score.value} for episode {score.episode} as "{score.component}"')
         return scores
+
+    async def learn(self, episode: Episode) -> None:
+        await self.guard.answer("learn()", lambda: self.model.learn(episode), episode.id)
+
+    async def settle(self, folder: Path) -> bool:
+        return bool(await self.guard.answer("settle()", lambda: self.model.settle(folder)))
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):

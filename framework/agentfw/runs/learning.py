@@ -192,8 +192,9 @@ class Learning:
                     raise
                 raise AgentfwError(
                     f"{self._of_learner.title} ran out of memory in {call}: {error}".rstrip(": "),
-                    fix="use fewer tasks or samples per update, or change the learner's settings:  "
-                    f"agentfw plugins show {self.spec.learner.name if self.spec.learner else ''}",
+                    fix="start a new run with fewer tasks or samples per update, or with other settings of the learner "
+                    f"(agentfw plugins show {self.spec.learner.name if self.spec.learner else ''}); "
+                    "or stop other programs that use the memory",
                 ) from error
 
 

@@ -62,6 +62,18 @@ class Loop:
         while learning is not None and self.state.update < self.spec.updates:
             await self._update(learning)
             await self._evaluate()
+        if learning is None and self.spec.memories_learn:
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Let the reward models write what they have learned, for runs to come."""
+        for name, model in self.assembly.rewards.items():
+            home = self.folder.path / "rewards" / name
+            unfinished = home.with_name(f".{name}")
+            shutil.rmtree(unfinished, ignore_errors=True)  # remains of an execution that was killed
+            if not home.exists() and await model.settle(unfinished):
+                sync(unfinished)
+                unfinished.rename(home)
 
     async def _begin(self, learning: Learning) -> None:
         """Restore the state of an earlier execution of a training."""

@@ -25,7 +25,7 @@ from itertools import groupby
 from typing import Any
 
 from ..episode import Episode, Task, Turn, Usage
-from ..errors import AgentfwError, PluginError
+from ..errors import AgentfwError, PluginError, UsageError
 from ..optimizer import Scored
 from ..policy import Policy
 from ..scores import Progress, Score, mix
@@ -265,11 +265,11 @@ class Play:
         for name, model in self.assembly.rewards.items():
             for score in await self.failures.retried(partial(model.score, episodes)):
                 source = self.sources.setdefault(score.component, name)
-                model.guard.require(
-                    source == name,
-                    f'and "{source}" both give a component "{score.component}"',
-                    "remove one of the two reward models",
-                )
+                if source != name:
+                    raise UsageError(
+                        f'the reward models "{source}" and "{name}" both give a component "{score.component}"',
+                        fix="start a new run with one of the two",
+                    )
                 scores.append(score)
         return scores
 
@@ -298,6 +298,8 @@ class Play:
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
     for memory in assembly.memories:
         await memory.learn(episode, reward)
+    for model in assembly.rewards.values():
+        await model.learn(episode)
 
 
 async def _side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -19,7 +19,7 @@ from ..errors import AgentfwError, SettingsError, UsageError
 from ..host import Host
 from ..settings import operational_keys
 from ..settings_record import complete, from_json, masked, masked_keys, to_json
-from .spec import COMPONENTS, Choice, RunSpec, apply_assignments, parse_spec
+from .spec import COMPONENTS, OF_TRAININGS, Choice, RunSpec, apply_assignments, parse_spec
 
 __all__ = [
     "as_given",
@@ -129,7 +129,7 @@ def _check_changes(about: Mapping[str, Any], host: Host, given: set[str]) -> Non
 
 def _operational(spec: RunSpec, host: Host) -> set[str]:
     """The dotted keys of all settings that can't change the results of this run."""
-    keys = operational_keys(RunSpec)
+    keys = operational_keys(RunSpec) - set(() if spec.optimizer else OF_TRAININGS)
     if spec.memories and spec.memories_learn:
         keys.remove("concurrency")  # a memory learns after each batch of so many episodes
     for where, choice in _choices(spec):

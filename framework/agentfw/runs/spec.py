@@ -177,10 +177,10 @@ class RunSpec(Settings):
     seed: int = Field(7, description="Random seed")
     horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
     max_turns: int = Field(1000, ge=1, description="Maximum number of turns of an episode")
-    max_events: int = Field(
+    max_events: Annotated[int, OPERATIONAL] = Field(
         MAX_EVENTS, ge=1, description="Maximum number of events that the environment schedules in an episode"
     )
-    max_events_per_instant: int = Field(
+    max_events_per_instant: Annotated[int, OPERATIONAL] = Field(
         MAX_EVENTS_PER_INSTANT, ge=1, description="Maximum number of events that it schedules at one time"
     )
     time_per_token: float | None = Field(

@@ -66,10 +66,10 @@ def check_name(name: str, kind: str, host: Host) -> Names:
         raise UsageError(
             f"Python already has a module called {names.package}", fix=f"choose another name: agentfw-{names.component}"
         )
-    for offer in host.components(kind):
+    for offer in host.components("environment" if kind == "world" else kind) if kind != "hook" else ():
         if offer.component.name == names.component:
             raise UsageError(
-                f'{offer.record.distribution} already offers the {KINDS[kind].title} "{names.component}"',
+                f'{offer.record.distribution} already offers the {KINDS[offer.kind].title} "{names.component}"',
                 fix="choose another name: two plugins with the same component name can't be used together",
             )
     return names

@@ -27,6 +27,10 @@ __all__ = ["scaffold"]
 _SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
 
 
+_NAMES = {".gitignore": "gitignore", "__init__.py": "init.py"}
+"""Templates that can't have the name of the file that is made of them."""
+
+
 class _Part(NamedTuple):
     """The parts of a plugin that depend on its kind."""
 
@@ -36,6 +40,9 @@ class _Part(NamedTuple):
     summary: str
     command: str
     """Command that shows it at work."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Templates that take the place of the usual ones or are added to them: the folder of the template, and the file
+    that is made of it. `{package}` stands for the folder of the package."""
 
 
 _PARTS = {
@@ -51,11 +58,35 @@ _PARTS = {
     ),
     "learner": _Part("token_bias", "TokenBias", "A bias for each token, without a GPU", "agentfw train --learner {}"),
     "tracker": _Part("csv_file", "CsvFile", "All figures of a run in one CSV file", "agentfw run --tracker {}"),
+    "world": _Part(
+        "kettle",
+        "Kettle",
+        "Tea for guests, with a policy and a reward of its own",
+        "agentfw run {0} --policy {0}-host --reward {0}-promptness",
+        (
+            ("world", "{package}/plugin.py"),
+            ("environment", "{package}/kettle.py"),
+            ("world", "{package}/host.py"),
+            ("world", "{package}/promptness.py"),
+            ("world", "tests/test_contract.py"),
+            ("environment", "tests/test_kettle.py"),
+            ("world", "tests/test_host.py"),
+            ("world", "tests/test_promptness.py"),
+        ),
+    ),
+    "hook": _Part(
+        "plugin",
+        "",
+        "A diary of each run",
+        "agentfw run inbox",
+        (("hook", "README.md"), ("hook", "{package}/plugin.py"), ("hook", "tests/test_plugin.py")),
+    ),
 }
+"""The kinds of components; `world`, an environment with a policy and a reward; and `hook`, which has no component."""
 
 
 def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) -> list[Path]:
-    """Write a plugin with one component of `kind` into a new folder below `folder`. Returns the written paths.
+    """Write a plugin of a kind into a new folder below `folder`. Returns the written paths.
 
     The names of the components of `host` are taken. Default: all that is installed.
     """
@@ -94,31 +125,43 @@ def _files(names: Names, kind: str) -> dict[str, str]:
     from .. import __version__
 
     part = _PARTS[kind]
+    kind_of = KINDS["environment" if kind == "world" else kind] if kind != "hook" else None
     values = {
         **names._asdict(),
         "kind": kind,
-        "title": KINDS[kind].title,
-        "hook": KINDS[kind].hook,
+        "title": kind_of.title if kind_of else kind,
+        "hook": kind_of.hook if kind_of else "",
         "module": part.module,
         "factory": part.factory,
         "summary": part.summary,
         "run": part.command.format(names.component),
         "agentfw": ".".join(__version__.split(".")[:2]),
     }
-    templates = files(__package__) / "templates"
-    shared, own = templates / "shared", templates / kind
-    package = names.package
-    return {
-        "pyproject.toml": _filled(shared, "pyproject.toml", values),
-        "README.md": _filled(shared, "README.md", values),
-        ".gitignore": _filled(shared, "gitignore", values),
-        f"{package}/__init__.py": _filled(shared, "init.py", values),
-        f"{package}/py.typed": "",
-        f"{package}/plugin.py": _filled(shared, "plugin.py", values),
-        f"{package}/{part.module}.py": _filled(own, f"{part.module}.py", values),
-        "tests/test_contract.py": _filled(shared, "test_contract.py", values),
-        f"tests/test_{part.module}.py": _filled(own, f"test_{part.module}.py", values),
-    }
+    usual = (
+        ("shared", "pyproject.toml"),
+        ("shared", "README.md"),
+        ("shared", ".gitignore"),
+        ("shared", "{package}/__init__.py"),
+    )
+    of_a_component = (
+        ("shared", "{package}/plugin.py"),
+        (kind, f"{{package}}/{part.module}.py"),
+        ("shared", "tests/test_contract.py"),
+        (kind, f"tests/test_{part.module}.py"),
+    )
+    # The later one of two templates for one file wins.
+    made_of = {file: template for template, file in (*usual, *(part.files or of_a_component))}
+    written = {f"{names.package}/py.typed": ""}
+    for file, template in made_of.items():
+        source = files(__package__) / "templates" / template
+        written[file.format(package=names.package)] = _filled(
+            source, _NAMES.get(_name_of(file), _name_of(file)), values
+        )
+    return written
+
+
+def _name_of(file: str) -> str:
+    return file.rpartition("/")[2]
 
 
 def _filled(folder: Traversable, name: str, values: dict[str, str]) -> str:

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
 
 from ..episode import Episode
 from ..errors import UnknownNameError
-from .checks import CheckFunction, CheckResult, OutOfTime, Subject, require, run_check
+from ..settings import input_key
+from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
 from .samples import sample_episodes
 
 if TYPE_CHECKING:
@@ -53,12 +57,49 @@ def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run."""
     where = _of(kind)
     found: Sequence[CheckFunction] = getattr(importlib.import_module(f".{where.module}", __package__), where.checks)
-    return (_can_be_made(kind), *found)
+    return (_can_be_made(kind), its_settings_are_explained, *found)
 
 
-def made_by(host: Host, kind: str, name: str, settings: Mapping[str, object] | None = None) -> Factory:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A factory that makes a component as a run would: found by name, its settings checked."""
+
+    host: Host
+    kind: str
+    name: str
+    settings: Mapping[str, object]
+
+    def __call__(self) -> object:
+        return self.host.create(self.kind, self.name, self.settings)
+
+
+def made_by(host: Host, kind: str, name: str, settings: Mapping[str, object] | None = None) -> Made:
     """A factory that makes the component as a run would: found by name, its settings checked."""
-    return lambda: host.create(kind, name, settings or {})
+    return Made(host, kind, name, settings or {})
+
+
+def its_settings_are_explained(subject: Subject[object]) -> None:
+    """Each of its settings has a description, and a default that is a valid value."""
+    if not isinstance(subject.make, Made):
+        raise DoesNotApply("its settings are checked where it is made by its name: made_by")
+    name = subject.make.name
+    model = subject.make.host.settings_model(subject.make.kind, name)
+    if model is None:
+        raise DoesNotApply("it has no settings")
+    defaults: dict[str, object] = {}
+    for field_name, field in model.model_fields.items():
+        key = input_key(field_name, field)
+        require(field.description, f'"{key}" has no description, so `agentfw plugins show {name}` can\'t explain it')
+        if not field.is_required():
+            defaults[key] = field.get_default(call_default_factory=True, validated_data={})
+    try:
+        model.model_validate(defaults)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            # What is required has no default, and what the settings as a whole lack is said when it is made.
+            if problem["loc"] and problem["type"] != "missing":
+                key = ".".join(map(str, problem["loc"]))
+                raise BrokenPromise(f'the default of "{key}" is not valid: {problem["msg"]}') from None
 
 
 def run_contract(

@@ -16,7 +16,7 @@ from agentfw.errors import SettingsError
 
 __all__ = ["locate"]
 
-_SHIPPED = {name: Path(__file__).parent / name for name in ("tiny", "tiny-early", "tiny-sums")}
+_SHIPPED = {name: Path(__file__).parent / name for name in ("tiny", "tiny-early", "tiny-proactive", "tiny-sums")}
 _REQUIRED = ("config.json", "tokenizer.json")
 
 

@@ -31,7 +31,9 @@ __all__ = ["TinyPolicy", "TinySettings"]
 
 
 class TinySettings(Settings):
-    model: str = Field("tiny", description="Folder of a small Llama, or one of the included models tiny and tiny-sums.")
+    model: str = Field(
+        "tiny", description="Folder of a small Llama, or an included model: tiny, tiny-proactive or tiny-sums."
+    )
     batch: int = Field(64, ge=1, description="Maximum number of answers generated at once.")
     max_tokens: int = Field(400, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
     temperature: float = Field(

@@ -8,18 +8,24 @@ It scores the actions that were carried out, not what the agent says about them 
 There is one score per episode, on the track `personal`: the standardised scores of both branches, each the mean over
 the actions, are weighted and squashed to 0 to 1 (the neural part of formula 56 of the parpo-psgm paper). If nothing in
 an episode can be scored, or its user is unknown, the score is 0.5, and the metric `preference_unscored` is recorded.
+
+With `text=effects`, what took hold is scored, as the environment tells it by `effects`: known items by what is known of
+them, others by their text. A user without likes is scored by their profile. What users accepted or rejected in a run
+becomes likes and dislikes of a newer model, `rewards/preference` in the run's folder.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
 from agentfw import Call, Episode, RewardModel, Score, Settings
-from agentfw_rewardmodels import PreferenceModel, PreferenceScore, UnknownUserError
+from agentfw_rewardmodels import PreferenceModel, UnknownUserError
 
 from .library_errors import translated_errors
 
@@ -31,8 +37,10 @@ UNSCORED = 0.5
 
 class PreferenceSettings(Settings):
     model: str = Field(min_length=1, description="Directory of the model, as `agentfw reward fit` writes it.")
-    text: Literal["calls", "said"] = Field(
-        "calls", description="Part of a turn that is scored: its calls, or its text for agents that answer in text."
+    text: Literal["calls", "said", "effects"] = Field(
+        "calls",
+        description="What is scored: the calls of each turn, its text for agents that answer in text, or the effects "
+        "that the environment tells of.",
     )
     actions: tuple[str, ...] = Field((), description="Names of the calls that are scored; empty for all.")
     interest_weight: float | None = Field(
@@ -48,6 +56,8 @@ class Preference(RewardModel):
 
     def __init__(self, settings: PreferenceSettings) -> None:
         self.settings = settings
+        self._heard: dict[str, list[tuple[str, str, float]]] = {}
+        """What users accepted (1) and rejected (0), by episode: user, item, value."""
         with translated_errors():
             self.model = PreferenceModel.load(settings.model)
             try:
@@ -55,12 +65,33 @@ class Preference(RewardModel):
                 self.model.score(self.model.users[0], "tea")
             except UnknownUserError:
                 pass
+        self._items, self._users = set(self.model.items), set(self.model.users)
         own = self.model.settings
         self._interest = own.interest_weight if settings.interest_weight is None else settings.interest_weight
         self._conformity = own.conformity_weight if settings.conformity_weight is None else settings.conformity_weight
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return [score for episode in group for score in self._scored(episode)]
+
+    async def learn(self, episode: Episode) -> None:
+        verdicts = {"accepted": 1.0, "rejected": 0.0}
+        user = episode.task.user
+        heard = [
+            (user, str(effect["item"]), verdicts[str(effect["verdict"])])
+            for effect in _effects(episode)
+            if str(effect.get("item")) in self._items and str(effect.get("verdict")) in verdicts
+        ]
+        if heard:
+            self._heard[f"{user} {episode.id}"] = heard
+
+    async def settle(self, folder: Path) -> bool:
+        rows = [row for key in sorted(self._heard) for row in self._heard[key]]
+        if not rows:
+            return False
+        with translated_errors():
+            newer = self.model.update([{"user": user, "item": item, "value": value} for user, item, value in rows])
+            newer.save(folder)
+        return True
 
     def _scored(self, episode: Episode) -> Iterator[Score]:
         thought = self._thought(episode)
@@ -75,13 +106,23 @@ class Preference(RewardModel):
         yield Score(episode.id, "preference_unscored", float(not thought), "personal", counts=False)
         yield Score(episode.id, "preference", value, "personal")
 
-    def _thought(self, episode: Episode) -> list[PreferenceScore]:
-        texts = list(self._texts(episode))
+    def _thought(self, episode: Episode) -> list[_Standing]:
+        """The scores of what was done, or nothing where the user is unknown."""
+        user = episode.task.user
+        profile = episode.profile or None
         with translated_errors():
             try:
-                return self.model.score_many([(episode.task.user, text) for text in texts])
+                if self.settings.text != "effects":
+                    return [self.model.score(user, text, profile=profile) for text in self._texts(episode)]
+                return [self._of_effect(user, effect, profile) for effect in _effects(episode)]
             except UnknownUserError:
                 return []
+
+    def _of_effect(self, user: str, effect: Mapping[str, Any], profile: Mapping[str, str] | None) -> _Standing:
+        if effect.get("item") in self._items and user in self._users:
+            scores = self.model.score_items([user], [str(effect["item"])])
+            return _Item(float(scores.interest_z[0]), float(scores.conformity_z[0]))
+        return self.model.score(user, str(effect.get("text", "")), profile=profile)
 
     def _texts(self, episode: Episode) -> Iterator[str]:
         """The actions carried out, as texts."""
@@ -97,6 +138,29 @@ class Preference(RewardModel):
                 ]
                 found = [_text_of(call) for call in wanted if call.id not in failed]
             yield from (text for text in found if text.strip())
+
+
+class _Standing(Protocol):
+    """What counts of a score."""
+
+    @property
+    def interest_z(self) -> float: ...
+    @property
+    def conformity_z(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """The score of a known item."""
+
+    interest_z: float
+    conformity_z: float
+
+
+def _effects(episode: Episode) -> list[Mapping[str, Any]]:
+    """What took hold in an episode, with the user's verdicts: the last list that the environment told."""
+    told = [event.data["effects"] for event in episode.events if event.data.get("effects")]
+    return [effect for effect in told[-1] if isinstance(effect, Mapping)] if told else []
 
 
 def _text_of(call: Call) -> str:

@@ -16,5 +16,11 @@ REGISTRATION = Registration(
             extra="web",
             needs=("mcp",),
         ),
+        Component(
+            "tape",
+            "agentfw_plugins.tools.tape:Tape",
+            "Records the answers of any toolbox, and gives them again to the same calls",
+            settings="agentfw_plugins.tools.tape:TapeSettings",
+        ),
     ],
 )

@@ -140,7 +140,7 @@ def test_the_judge_and_the_references_are_of_different_opinions() -> None:
             found, expected = found + len(possible & ready), expected + len(ready)
 
     assert alike / total < 0.8
-    assert found / expected > 0.8
+    assert found / expected > 0.6
 
 
 def test_the_judge_is_a_policy_of_the_reward_rubric() -> None:

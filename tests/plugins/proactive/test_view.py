@@ -77,7 +77,7 @@ def test_its_figures_are_those_of_the_run(played: RunFolder) -> None:
 
 
 def test_single_turns_are_gathered_by_dialogue(tmp_path: Path) -> None:
-    folder = run(tmp_path, "turn", episodes=80)
+    folder = run(tmp_path, "turn", episodes=40)
 
     html = view_page(folder, HOST)
 
@@ -123,6 +123,7 @@ def test_runs_are_ranked_beside_each_other(played: RunFolder, tmp_path: Path) ->
     assert other.id in html
 
 
+@pytest.mark.slow
 def test_sixty_dialogues_are_at_most_five_megabytes(tmp_path: Path) -> None:
     folder = run(tmp_path, episodes=60)
 
@@ -252,7 +253,7 @@ def test_the_table_can_be_sorted_and_filtered(played: RunFolder, tmp_path: Path,
 
 @pytest.mark.slow
 def test_no_text_of_a_model_becomes_markup(tmp_path: Path, chromium: Browsers) -> None:
-    folder = run(tmp_path, episodes=1, replies=(f"</script><b>bold pending\n{EVIL}", EVIL * 12_000))
+    folder = run(tmp_path, "turn", episodes=1, replies=(f"x</script><b>bold pending\n{EVIL * 12_000}",))
 
     file = page(folder, tmp_path)
     browser = chromium()

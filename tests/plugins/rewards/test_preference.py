@@ -154,3 +154,38 @@ def test_a_run_can_be_paid_by_it_and_by_a_judge(host: Host, town: Any, tmp_path:
     (record,) = run.folder.metrics()
     assert record["outcome"]["preference_unscored"] == 1.0  # nobody knows the inbox's user
     assert record["reward"] == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
+
+
+def chose(item: str, text: str, user: str = "user-0", verdict: str = "accepted", **task: Any) -> Episode:
+    effects = [{"item": item, "text": text, "verdict": verdict}]
+    return Episode(Task(0, 7, user=user, **task), events=[Event(1, "observation", "done", {"effects": effects})])
+
+
+def test_effects_are_scored_by_item_where_it_is_known_and_by_text_elsewhere(host: Host, town: Any) -> None:
+    model = make(host, town, text="effects")
+
+    (known,) = scores(model, chose("museum-0", "closed"))
+    (new,) = scores(model, chose("nowhere", MUSEUM))
+    (nothing,) = scores(model, Episode(Task(0, 7, user="user-0")))
+
+    assert known["preference"].value > 0.5
+    assert new["preference"].value > 0.5
+    assert nothing["preference_unscored"].value == 1.0
+
+
+def test_what_users_accept_and_reject_becomes_a_newer_model(host: Host, town: Any, tmp_path: Path) -> None:
+    model = make(host, town)
+    (before,) = scores(model, book("a football match of the army"))
+    accepted = [chose(f"football-{place}", "", sample=place) for place in range(6)]
+    rejected = [chose(f"museum-{place}", "", verdict="rejected", sample=6 + place) for place in range(6)]
+
+    for episode in [*accepted, *rejected, accepted[0]]:
+        asyncio.run(model.learn(episode))
+    assert asyncio.run(model.settle(tmp_path / "newer"))
+
+    (unchanged,) = scores(model, book("a football match of the army"))
+    newer = host.create("reward", "preference", {"model": str(tmp_path / "newer")})
+    (after,) = scores(newer, book("a football match of the army"))
+    assert unchanged["preference"].value == before["preference"].value
+    assert after["preference"].value > before["preference"].value
+    assert not asyncio.run(make(host, town).settle(tmp_path / "nothing"))

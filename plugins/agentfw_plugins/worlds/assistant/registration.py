@@ -55,6 +55,11 @@ REGISTRATION = Registration(
         ),
     ],
     specs=[
+        NamedSpec(
+            "loop-assistant",
+            str(_SPECS / "loop-assistant.toml"),
+            "agentfw loop assistant: memory and training, by parts",
+        ),
         NamedSpec("assistant", str(_SPECS / "assistant.toml"), "Five days of 96 users, with a skill graph"),
         NamedSpec(
             "train-assistant",

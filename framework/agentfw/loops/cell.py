@@ -1,0 +1,86 @@
+"""One cell of a loop: one variant with one seed. Each phase is an ordinary run in a folder of its own.
+
+    cells/A1-1/store/            what the memories have learned so far
+    cells/A1-1/1-live/RUN        the first round: a run in which they learn, then a training
+    cells/A1-1/1-train/RUN
+    cells/A1-1/exam-store/       the copy that the exam works on
+    cells/A1-1/exam/RUN
+
+A cell that was interrupted is continued: complete runs are not started again, and the incomplete one is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from ..host import Host
+from ..runs.folder import RunFolder
+from ..runs.journal import make_folder
+from ..runs.run import Run
+from ..runs.spec import RunSpec
+from ..runs.summary import Summary
+from .spec import LoopSpec
+
+__all__ = ["Cell"]
+
+
+class Cell:
+    """One variant with one seed."""
+
+    def __init__(self, home: Path, spec: LoopSpec, variant: str, seed: int) -> None:
+        self.home, self.spec, self.variant, self.seed = home, spec, variant, seed
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant}-{self.seed}"
+
+    def exam(self) -> RunFolder | None:
+        """The exam, if it is complete."""
+        folder = _existing(self.home / "exam")
+        return folder if folder is not None and folder.summary() else None
+
+    def do(self, host: Host, tell: Callable[[str], object] = lambda phase: None) -> RunFolder:
+        """Do what is missing, and return the exam."""
+        adapter = ""
+        make_folder(self.home / "store")
+        for number in range(1, self.spec.rounds + 1):
+            places = self._places(adapter, "store")
+            tell(f"{self.name} round {number} live")
+            live = self.spec.phase(self.variant, "live", places, seed=self.seed, later=number > 1)
+            self._play(self.home / f"{number}-live", live, host)
+            if self.spec.variants[self.variant].trains:
+                tell(f"{self.name} round {number} train")
+                train = self.spec.phase(self.variant, "train", places, seed=self.seed + 1000 * number)
+                folder, summary = self._play(self.home / f"{number}-train", train, host)
+                adapter = str(folder.path / summary.adapter) if summary.adapter else adapter
+        tell(f"{self.name} exam")
+        if _existing(self.home / "exam") is None:
+            # Copied under another name first, so that a copy that was interrupted is not taken for a whole one.
+            shutil.rmtree(self.home / "exam-store", ignore_errors=True)
+            shutil.copytree(self.home / "store", self.home / "exam-store")
+        exam = self.spec.phase(self.variant, "exam", self._places(adapter, "exam-store"), seed=self.seed)
+        return self._play(self.home / "exam", exam, host)[0]
+
+    def _places(self, adapter: str, store: str) -> dict[str, str]:
+        places = {"store": str(self.home / store)}
+        return places | {"adapter": adapter} if adapter else places
+
+    def _play(self, root: Path, spec: RunSpec, host: Host) -> tuple[RunFolder, Summary]:
+        folder = _existing(root)
+        run = Run.create(spec, host, root) if folder is None else Run.open(folder, host)
+        summary = asyncio.run(run.execute())
+        return run.folder, summary
+
+
+def _existing(root: Path) -> RunFolder | None:
+    """The run below a folder. One that was killed before it had its description is removed."""
+    found = None
+    for path in sorted(root.glob("*")):
+        if (path / "run.json").exists():
+            found = RunFolder.open(path)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+    return found

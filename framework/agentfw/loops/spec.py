@@ -1,0 +1,141 @@
+"""The spec of a loop: what a cell does in each phase, and the variants that are compared.
+
+    rounds = 2
+    figures = ["judge", "personal"]
+    carry = ["policy.weights={adapter}", "learner.weights={adapter}"]
+
+    [run]                      # keys of a run spec, for all phases
+    environment = "assistant"
+
+    [live]                     # runs in which memories and reward models learn
+    split = "train"
+
+    [train]                    # trainings, in which they are held as they are
+    optimizer = "parpo"
+
+    [exam]                     # the run that is measured, on a copy of the store
+    episodes = 960
+
+    [variants.A1]
+    about = "no memory"
+    set = ["memory.skillgraph.ablation=A1"]
+
+In a value, `{store}` is the folder of the cell's memories and `{adapter}` the newest adapter. `carry` is applied from
+the first training on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from ..errors import AgentfwError, SettingsError, nearest
+from ..host import Host
+from ..runs.resolution import resolve
+from ..runs.spec import RunSpec, apply_assignments, parse_spec, read_spec
+from ..settings import Settings, parse_assignments, validate
+
+__all__ = ["LoopSpec", "Phase", "Variant", "read_loop"]
+
+Phase = Literal["live", "train", "exam"]
+
+
+class Variant(Settings):
+    """What is different in one variant."""
+
+    about: str = Field(min_length=1, description="What it is, in a few words")
+    set: tuple[str, ...] = Field((), description="Assignments for all phases, as with --set")
+    live: tuple[str, ...] = Field((), description="Assignments for live phases")
+    later: tuple[str, ...] = Field((), description="Assignments for live phases after the first round")
+    train: tuple[str, ...] = Field((), description="Assignments for trainings")
+    exam: tuple[str, ...] = Field((), description="Assignments for the exam")
+    trains: bool = Field(True, description="Whether the policy is trained")
+
+
+class LoopSpec(Settings):
+    """A loop. The first variant is the one that the others are compared with."""
+
+    rounds: int = Field(2, ge=1, description="How often a live phase and a training follow each other")
+    figures: tuple[str, ...] = Field(min_length=1, description="Figures of the table, the leading one first")
+    carry: tuple[str, ...] = Field((), description="Assignments that hand the newest adapter on")
+    run: dict[str, Any] = Field(description="Keys of all phases, as in the spec of a run")
+    live: dict[str, Any] = Field(default_factory=dict, description="Further keys of live phases")
+    train: dict[str, Any] = Field(default_factory=dict, description="Further keys of trainings")
+    exam: dict[str, Any] = Field(default_factory=dict, description="Further keys of the exam")
+    variants: dict[str, Variant] = Field(min_length=2, description="The variants by name")
+
+    @field_validator("variants")
+    @classmethod
+    def _named(cls, variants: dict[str, Variant]) -> dict[str, Variant]:
+        odd = [name for name in variants if not name.isidentifier()]
+        if odd:
+            raise ValueError(f"{', '.join(odd)}: a name consists of letters, digits and _")
+        return variants
+
+    def chosen(self, names: Sequence[str]) -> LoopSpec:
+        """The same loop with the first variant and these only."""
+        for name in names:
+            if name not in self.variants:
+                close = nearest(name, self.variants)
+                raise SettingsError(
+                    f'there is no variant "{name}"',
+                    fix=f"--variant {close}" if close else f"use {', '.join(self.variants)}",
+                )
+        first = next(iter(self.variants))
+        kept = {name: one for name, one in self.variants.items() if not names or name in (first, *names)}
+        return self.model_copy(update={"variants": kept})
+
+    def phase(
+        self, variant: str, phase: Phase, places: Mapping[str, str], *, seed: int, later: bool = False
+    ) -> RunSpec:
+        """The spec of one phase. `places` are what the placeholders stand for."""
+        own = self.variants[variant]
+        values = {**self.run, **getattr(self, phase), "seed": seed}
+        assignments = [*(self.carry if "adapter" in places else ()), *own.set, *getattr(own, phase)]
+        if later and phase == "live":
+            assignments += own.later
+        if phase != "train":
+            # There is nothing to learn with in these phases.
+            assignments = [one for one in assignments if one.partition(".")[0] not in ("learner", "optimizer")]
+        try:
+            return parse_spec(_filled(apply_assignments(values, parse_assignments(assignments)), places))
+        except AgentfwError as error:
+            raise _in(variant, phase, error) from None
+
+    def check(self, host: Host) -> None:
+        """Raise for whatever is wrong with any phase of any variant, before anything is played."""
+        phases: tuple[Phase, ...] = ("live", "train", "exam")
+        for variant in self.variants:
+            for phase in phases:
+                spec = self.phase(variant, phase, {"store": "store"}, seed=0)
+                try:
+                    resolve(spec, host)
+                except AgentfwError as error:
+                    raise _in(variant, phase, error) from None
+
+
+def read_loop(path: Path) -> LoopSpec:
+    """Read the spec of a loop from a file."""
+    spec = validate(LoopSpec, read_spec(path), str(path))
+    assert isinstance(spec, LoopSpec)
+    return spec
+
+
+def _in(variant: str, phase: Phase, error: AgentfwError) -> SettingsError:
+    return SettingsError(f"variant {variant}, {phase}: {error.message}", fix=error.fix)
+
+
+def _filled(value: Any, places: Mapping[str, str]) -> Any:
+    """A value with its placeholders replaced."""
+    if isinstance(value, str):
+        for name, place in places.items():
+            value = value.replace(f"{{{name}}}", place)
+        return value
+    if isinstance(value, Mapping):
+        return {key: _filled(item, places) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_filled(item, places) for item in value]
+    return value

@@ -1,0 +1,202 @@
+"""The reward rules of the ProActor paper side by side, from one small model, with a program as judge.
+
+    python tests/benchmarks/proactive_rewards.py --work FOLDER
+    python tests/benchmarks/proactive_rewards.py --work FOLDER --table lambda --seeds 7 8 9 --jobs 2 --json
+
+Every row is `agentfw train proactive` with other rewards and nothing else changed but what the table is about, measured
+on the same held-out turns before and after:
+
+- rules: agreement alone, the judge alone, and the mixtures between them (row D2 of the specification)
+- lambda: the judge's highest share in the adaptive rule (D3)
+- level: rewards of a turn, and means of the dialogue up to it, in whole dialogues (D4)
+- cap: the importance ratio capped at 10 and at 100, with eight steps an update (D5)
+
+What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside, because
+eager gets the best timing without learning anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from agentfw import Host, HostOptions, Run
+from agentfw.runs import RunFolder, apply_assignments, parse_spec, read_spec
+from agentfw.statistics import Interval, bootstrap
+from agentfw_rewardmodels.timing import Figures, rank
+
+FIGURES = ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready", "balance")
+_RULES = (
+    "Give credit for an action that is ready at the first turn at which it could be, and less the later it comes.",
+    "Deduct for an action that is ready although nothing in the dialogue supports it, and for one that is not ready "
+    "although everything it needs has been said.",
+)
+_JUDGE = {"policy": {"name": "timing_judge"}, "rules": list(_RULES)}
+
+Weights = Mapping[str, float | str]
+Variant = tuple[Weights, Mapping[str, Any]]
+"""The weights of a variant, and what else it sets."""
+
+
+def _weights(**weights: float | str) -> Weights:
+    return {("rubric" if name == "judge" else f"proactive_{name}"): weight for name, weight in weights.items()}
+
+
+def _adaptive(share: float) -> Weights:
+    return _weights(ac=f"ramp:1->{1 - share:g}", judge=f"ramp:{share:g}")
+
+
+def _of_level(level: str, **weights: float | str) -> Variant:
+    rewards = {f"proactive_{name}": {"level": level} for name in weights}
+    whole = {"environment": {"unit": "dialogue"}, "optimizer": "roundwise", "tasks": 4, "window": 1}
+    return _weights(**weights), {**whole, "reward": rewards}
+
+
+def _capped(cap: float) -> Variant:
+    return _weights(ac=1), {"optimizer": {"ratio_cap": cap, "minibatches": 4, "passes": 2}}
+
+
+TABLES: Mapping[str, Mapping[str, Variant]] = {
+    "rules": {
+        "RAC": (_weights(ac=1), {}),
+        "Max RAC": (_weights(max_ac=1), {}),
+        "Custom RULER": (_weights(judge=1), {}),
+        "Weighted": (_weights(ac=1, pt=0.05, ftr=-0.01), {}),
+        "Adaptive Metric": (
+            _weights(ac="stages:0,0.6,0.6", max_ac="stages:0.8,0,0", pt="stages:0.2,0.3,0", ftr="stages:0,-0.1,-0.4"),
+            {},
+        ),
+        "Adaptive RULER": (_adaptive(0.3), {}),
+    },
+    "lambda": {f"{share:g}": (_adaptive(share), {}) for share in (0.0, 0.3, 0.5, 0.75, 1.0)},
+    "level": {
+        f"{name}, {level}": _of_level(level, **{name: 1.0}) for name in ("ac", "pt") for level in ("turn", "trajectory")
+    },
+    "cap": {"10": _capped(10.0), "100": _capped(100.0)},
+}
+
+
+def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, host: Host) -> dict[str, Any]:
+    """The spec that ships, with what a variant is, and its seed."""
+    weights, changes = TABLES[table][variant]
+    spec = read_spec(Path(host.find_spec("train-proactive").path))
+    settings = {"rubric": _JUDGE}
+    spec["rewards"] = [
+        {"name": name, "weight": weight, "settings": settings.get(name, {})} for name, weight in weights.items()
+    ]
+    assignments = {"seed": seed, "updates": options.updates, "learner": {"decay": options.updates}, **changes}
+    spec = apply_assignments(spec, assignments)
+    spec["evaluation"] |= {"every": max(1, options.updates // 2), "tasks": options.turns, "split": "test"}
+    return spec
+
+
+def folder_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> Path:
+    size = f"{options.updates} updates, {options.turns} turns"
+    return Path(options.work) / size / f"{table} {variant}, seed {seed}"
+
+
+def train(table: str, variant: str, seed: int, options: argparse.Namespace) -> None:
+    """One training, from its beginning or from where it was broken off."""
+    import torch
+
+    torch.set_num_threads(1)
+    host = Host.load(HostOptions())
+    root = folder_of(table, variant, seed, options)
+    found = list(root.glob("*/run.json"))
+    if found:
+        training = Run.open(RunFolder.open(found[0].parent), host)
+    else:
+        training = Run.create(parse_spec(spec_of(table, variant, seed, options, host)), host, root)
+    asyncio.run(training.execute())
+
+
+def stages_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> dict[int, list[dict[str, float]]]:
+    (about,) = folder_of(table, variant, seed, options).glob("*/run.json")
+    stages = RunFolder.open(about.parent).stages()
+    return {update: [record["outcome"] for record in records] for update, records in stages.items()}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    began = time.perf_counter()
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    variants = options.variants or list(TABLES[options.table])
+    jobs = [(options.table, variant, seed, options) for seed in options.seeds for variant in variants]
+    if options.jobs == 1:
+        for job in jobs:
+            train(*job)
+    else:
+        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+            for each in [pool.submit(train, *job) for job in jobs]:
+                each.result()
+    rows: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
+        rows.setdefault("before", _figures([one for stages in several for one in stages[0]]))
+        rows[variant] = _figures([one for stages in several for one in stages[max(stages)]])
+        # The mean change per step telescopes to last minus first.
+        rows[variant]["slopes"] = {
+            name: [(_mean(stages[max(stages)], name) - _mean(stages[0], name)) / options.updates for stages in several]
+            for name in ("ac", "pt", "rar", "ftr")
+        }
+    chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
+    return {**chosen, "seconds": round(time.perf_counter() - began, 1), "rows": rows, "pri": _ranked(rows)}
+
+
+def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    found = {name: [one[name] for one in outcomes if one.get(name) is not None] for name in FIGURES}
+    return {name: _bounds(bootstrap(values)) for name, values in found.items() if values}
+
+
+def _mean(outcomes: Sequence[Mapping[str, float]], name: str) -> float:
+    values = [one[name] for one in outcomes if one.get(name) is not None]
+    return sum(values) / len(values) if values else 0.0
+
+
+def _ranked(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """PRI within this group of rows."""
+    group = {}
+    for variant, row in rows.items():
+        ac, max_ac, pt, ftr, rar = (row.get(name, {}).get("mean", 0.0) for name in ("ac", "max_ac", "pt", "ftr", "rar"))
+        if ac:
+            group[variant] = Figures(ac=ac, max_ac=max_ac, difference=(max_ac - ac) / ac, pt=pt, ftr=ftr, rar=rar)
+    return {row.name: row.pri for row in rank(group).rows}
+
+
+def _bounds(one: Interval) -> dict[str, float]:
+    return {"mean": one.estimate, "low": one.low, "high": one.high}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--work", required=True, help="a folder for the trainings")
+    parser.add_argument("--table", choices=tuple(TABLES), default="rules")
+    parser.add_argument("--variants", nargs="+", help="of the table; default: all")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9], help="of the trainings")
+    parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=500, help="to measure on")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = measure(options)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    names = [name for name in FIGURES if any(name in row for row in result["rows"].values())]
+    print(f"{'':18}" + "".join(f"{name:>10}" for name in [*names, "PRI"]))
+    for variant, row in result["rows"].items():
+        cells = [f"{row[name]['mean']:10.3f}" if name in row else f"{'':10}" for name in names]
+        print(f"{variant:18}" + "".join(cells) + f"{result['pri'].get(variant, float('nan')):10.3f}")
+    print(f"{result['seconds']:.0f} s; program as judge")
+    return result
+
+
+if __name__ == "__main__":
+    main()
