@@ -40,7 +40,7 @@ from agentfw_memory.graph.vector_index import ListIndex
 Pair = tuple[float, float]
 
 K = 10
-LIMIT = 1.5
+LIMIT = 2.0
 
 
 def bare_index(graph: SkillGraph, seed: int) -> tuple[Any, np.ndarray[Any, Any]]:

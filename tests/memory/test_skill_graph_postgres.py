@@ -127,17 +127,17 @@ def test_no_byte_of_who_is_forgotten_is_in_the_tables_files(postgres_database: D
     files = Path(parse_qs(urlsplit(url).query)["host"][0]) / "base"
 
     def found() -> bool:
-        return any(b"unmistakable" in path.read_bytes() for path in files.rglob("*") if path.is_file())
+        return any(b"inimitable" in path.read_bytes() for path in files.rglob("*") if path.is_file())
 
     with open_graph(url) as graph, psycopg.connect(url, autocommit=True) as server:
-        skills = graph.add_skills(NewSkill("unmistakable-ana", f"unmistakable {place}") for place in range(50))
-        graph.update_skill(skills[0].id, text="unmistakable anew")
-        graph.set_profile("unmistakable-ana", "unmistakable profile")
+        skills = graph.add_skills(NewSkill("inimitable-ana", f"inimitable {place}") for place in range(50))
+        graph.update_skill(skills[0].id, text="inimitable anew")
+        graph.set_profile("inimitable-ana", "inimitable profile")
         graph.add_skill(owner="ben", text="Never move lunch")
         server.execute("ANALYZE")
         server.execute("CHECKPOINT")
         assert found()
-        assert graph.forget("unmistakable-ana").versions == 51
+        assert graph.forget("inimitable-ana").versions == 51
         server.execute("CHECKPOINT")
         assert not found()
         assert graph.skill(graph.recall("lunch", user="ben")[0].skill.id).owner == "ben"
