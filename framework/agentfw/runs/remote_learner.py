@@ -16,9 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..engine import Engine, EngineSettings, Plain, Remote, Resources, load_host, make_engine, plain_options
+from ..engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
 from ..episode import Episode
-from ..host import Host
+from ..host import Host, HostOptions
 from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Loss
 from .components import make
@@ -33,7 +33,7 @@ class RemoteLearner(Learner):
     def __init__(self, engine: Engine, host: Host, spec: RunSpec) -> None:
         assert spec.learner is not None
         self._engine, self._name = engine, f'the learner "{spec.learner.name}"'
-        self._arguments = [plain_options(host), spec.learner.name, spec.learner.settings, spec.engine.model_dump()]
+        self._arguments = [host.options.plain(), spec.learner.name, spec.learner.settings, spec.engine.model_dump()]
         self._process: Remote | None = None
         self._asked: Future[Plain] | None = None
 
@@ -87,7 +87,7 @@ class LearnerServer:
     """The learner in its own process."""
 
     def __init__(self, options: Plain, name: str, settings: Plain, engine: Plain) -> None:
-        host = load_host(options)
+        host = Host.load(HostOptions.from_plain(options))
         self._engine = make_engine(EngineSettings(**engine))
         host.provide(engine=self._engine)
         self._learner = make(host, "learner", Choice(name=name, settings=settings), Learner, "learner")
