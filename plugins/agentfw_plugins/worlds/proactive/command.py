@@ -35,7 +35,8 @@ _domain = click.option(
 )
 
 
-@click.group()
+# As the main command has it; click keeps the help option that a command is first invoked with.
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def proactive() -> None:
     """Data of the proactive world: make, import, annotate and validate dialogues, and rank systems."""
 
