@@ -238,6 +238,10 @@ def test_an_annotation_that_is_killed_twenty_times_ends_as_if_it_were_not(tmp_pa
         by_id = {one.id: one.dialogue for one in examples}
         write_data(target, [Example(by_id[one.dialogue], one) for one in found.complete], domain.catalog, {})
 
+    def lines_of(path: Path) -> int:
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
     for _ in range(20):
         child = os.fork()
         if not child:
@@ -246,7 +250,10 @@ def test_an_annotation_that_is_killed_twenty_times_ends_as_if_it_were_not(tmp_pa
         lines = (folder / "answers.jsonl").read_text().splitlines() if (folder / "answers.jsonl").exists() else []
         # A last line without its end was not acknowledged.
         acknowledged[child] = {_about(json.loads(line)) for line in lines if line.endswith("}")}
-        time.sleep(draw.uniform(0.05, 0.4))
+        # Killed after some answers and not after some time, which a busy machine may need for the start alone.
+        enough = lines_of(log) + draw.randint(1, 60)
+        while lines_of(log) < enough and os.waitid(os.P_PID, child, ended) is None:
+            time.sleep(0.001)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     work(folder, Hindsight(examples))
