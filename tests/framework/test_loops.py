@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +85,36 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_
     kept = json.loads((tmp_path / "again" / "table.json").read_text())
     assert [row["variant"] for row in kept] == ["Full", "P0"]
     assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
+
+
+COMMAND = """
+import json, sys
+from pathlib import Path
+from agentfw import Host, HostOptions
+from agentfw.loops import Loop, LoopSpec
+spec = LoopSpec.model_validate(json.loads(sys.argv[2]))
+Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load(HostOptions(disabled=("all",))))
+"""
+
+
+@pytest.mark.slow
+def test_a_loop_that_is_killed_has_the_same_table(tmp_path: Path) -> None:
+    chosen = spec(rounds=1).chosen(["P0"])
+    whole = Loop.at(tmp_path / "whole", chosen, 1).do(host())
+    killed = tmp_path / "killed"
+
+    # In the middle of a training, and while the store is copied for the exam. The second variant is still to come.
+    for moment in ("1-train/*/rollouts/*/*", "exam-store"):
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, str(killed), chosen.model_dump_json()])
+        while not list((killed / "cells" / "Full-1").glob(moment)):
+            assert process.poll() is None
+            time.sleep(0.002)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    again = Loop.at(killed, chosen, 1).do(host())
+
+    assert [row.to_record() for row in again] == [row.to_record() for row in whole]
+    assert json.loads((killed / "table.json").read_text()) == json.loads((tmp_path / "whole/table.json").read_text())
 
 
 @pytest.mark.slow

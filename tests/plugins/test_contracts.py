@@ -30,6 +30,7 @@ NEEDS_MORE = {
     ("tool", "mcp"): "needs an MCP server",
     ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
+    ("reward", "assistant_preference"): "fits a model: test_assistant_logs.py runs the same checks",
 }
 
 # Settings that a component is checked with, where its defaults don't do here.

@@ -30,8 +30,10 @@ __all__ = ["Cell"]
 class Cell:
     """One variant with one seed."""
 
-    def __init__(self, home: Path, spec: LoopSpec, variant: str, seed: int) -> None:
+    def __init__(self, home: Path, spec: LoopSpec, variant: str, seed: int, shared: Path) -> None:
         self.home, self.spec, self.variant, self.seed = home, spec, variant, seed
+        self.shared = shared
+        """A folder for what all cells use."""
 
     @property
     def name(self) -> str:
@@ -44,16 +46,18 @@ class Cell:
 
     def do(self, host: Host, tell: Callable[[str], object] = lambda phase: None) -> RunFolder:
         """Do what is missing, and return the exam."""
-        adapter = ""
+        adapter, learned = "", dict[str, Path]()
         make_folder(self.home / "store")
+        make_folder(self.shared)
         for number in range(1, self.spec.rounds + 1):
-            places = self._places(adapter, "store")
             tell(f"{self.name} round {number} live")
-            live = self.spec.phase(self.variant, "live", places, seed=self.seed, later=number > 1)
-            self._play(self.home / f"{number}-live", live, host)
+            places = self._places(adapter, "store")
+            live = self.spec.phase(self.variant, "live", places, seed=self.seed, learned=learned, later=number > 1)
+            folder, _ = self._play(self.home / f"{number}-live", live, host)
+            learned |= {path.name: path for path in (folder.path / "rewards").glob("[!.]*")}
             if self.spec.variants[self.variant].trains:
                 tell(f"{self.name} round {number} train")
-                train = self.spec.phase(self.variant, "train", places, seed=self.seed + 1000 * number)
+                train = self.spec.phase(self.variant, "train", places, seed=self.seed + 1000 * number, learned=learned)
                 folder, summary = self._play(self.home / f"{number}-train", train, host)
                 adapter = str(folder.path / summary.adapter) if summary.adapter else adapter
         tell(f"{self.name} exam")
@@ -61,11 +65,12 @@ class Cell:
             # Copied under another name first, so that a copy that was interrupted is not taken for a whole one.
             shutil.rmtree(self.home / "exam-store", ignore_errors=True)
             shutil.copytree(self.home / "store", self.home / "exam-store")
-        exam = self.spec.phase(self.variant, "exam", self._places(adapter, "exam-store"), seed=self.seed)
+        places = self._places(adapter, "exam-store")
+        exam = self.spec.phase(self.variant, "exam", places, seed=self.seed, learned=learned)
         return self._play(self.home / "exam", exam, host)[0]
 
     def _places(self, adapter: str, store: str) -> dict[str, str]:
-        places = {"store": str(self.home / store)}
+        places = {"store": str(self.home / store), "shared": str(self.shared)}
         return places | {"adapter": adapter} if adapter else places
 
     def _play(self, root: Path, spec: RunSpec, host: Host) -> tuple[RunFolder, Summary]:

@@ -26,7 +26,7 @@ class Loop:
     def __init__(self, path: Path, spec: LoopSpec, seeds: int) -> None:
         self.path, self.spec, self.seeds = path, spec, seeds
         self.cells = [
-            Cell(path / "cells" / f"{variant}-{seed}", spec, variant, seed)
+            Cell(path / "cells" / f"{variant}-{seed}", spec, variant, seed, path / "shared")
             for seed in range(1, seeds + 1)
             for variant in spec.variants
         ]

@@ -3,6 +3,7 @@
     rounds = 2
     figures = ["judge", "personal"]
     carry = ["policy.weights={adapter}", "learner.weights={adapter}"]
+    settled = { assistant_preference = "model" }
 
     [run]                      # keys of a run spec, for all phases
     environment = "assistant"
@@ -20,14 +21,16 @@
     about = "no memory"
     set = ["memory.skillgraph.ablation=A1"]
 
-In a value, `{store}` is the folder of the cell's memories and `{adapter}` the newest adapter. `carry` is applied from
-the first training on.
+In a value, `{store}` is the folder of the cell's memories, `{shared}` a folder that all cells share, and `{adapter}`
+the newest adapter. `carry` is applied from the first training on. `settled` names reward models that learn in live
+phases, each with its setting for the folder of what it has learned. The phases that follow are given that folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -61,6 +64,9 @@ class LoopSpec(Settings):
     rounds: int = Field(2, ge=1, description="How often a live phase and a training follow each other")
     figures: tuple[str, ...] = Field(min_length=1, description="Figures of the table, the leading one first")
     carry: tuple[str, ...] = Field((), description="Assignments that hand the newest adapter on")
+    settled: dict[str, str] = Field(
+        default_factory=dict, description="Reward models that learn, and the setting that takes what they have learned"
+    )
     run: dict[str, Any] = Field(description="Keys of all phases, as in the spec of a run")
     live: dict[str, Any] = Field(default_factory=dict, description="Further keys of live phases")
     train: dict[str, Any] = Field(default_factory=dict, description="Further keys of trainings")
@@ -89,9 +95,16 @@ class LoopSpec(Settings):
         return self.model_copy(update={"variants": kept})
 
     def phase(
-        self, variant: str, phase: Phase, places: Mapping[str, str], *, seed: int, later: bool = False
+        self,
+        variant: str,
+        phase: Phase,
+        places: Mapping[str, str],
+        *,
+        seed: int,
+        learned: Mapping[str, Path] = MappingProxyType({}),
+        later: bool = False,
     ) -> RunSpec:
-        """The spec of one phase. `places` are what the placeholders stand for."""
+        """The spec of one phase. `places` are what the placeholders stand for, `learned` what reward models learned."""
         own = self.variants[variant]
         values = {**self.run, **getattr(self, phase), "seed": seed}
         assignments = [*(self.carry if "adapter" in places else ()), *own.set, *getattr(own, phase)]
@@ -101,7 +114,13 @@ class LoopSpec(Settings):
             # There is nothing to learn with in these phases.
             assignments = [one for one in assignments if one.partition(".")[0] not in ("learner", "optimizer")]
         try:
-            return parse_spec(_filled(apply_assignments(values, parse_assignments(assignments)), places))
+            filled = _filled(apply_assignments(values, parse_assignments(assignments)), places)
+            spec = parse_spec(filled)
+            selected = {reward.name for reward in spec.rewards} & self.settled.keys() & learned.keys()
+            if not selected:
+                return spec
+            models = {name: {self.settled[name]: str(learned[name])} for name in sorted(selected)}
+            return parse_spec(apply_assignments(filled, {"reward": models}))
         except AgentfwError as error:
             raise _in(variant, phase, error) from None
 
@@ -110,7 +129,7 @@ class LoopSpec(Settings):
         phases: tuple[Phase, ...] = ("live", "train", "exam")
         for variant in self.variants:
             for phase in phases:
-                spec = self.phase(variant, phase, {"store": "store"}, seed=0)
+                spec = self.phase(variant, phase, {"store": "store", "shared": "shared"}, seed=0)
                 try:
                     resolve(spec, host)
                 except AgentfwError as error:

@@ -29,7 +29,7 @@ from agentfw_rewardmodels import PreferenceModel, UnknownUserError
 
 from .library_errors import translated_errors
 
-__all__ = ["Preference", "PreferenceSettings"]
+__all__ = ["Preference", "PreferenceSettings", "effects_of"]
 
 UNSCORED = 0.5
 """Score of an action for an unknown user: neither liked nor disliked."""
@@ -78,7 +78,7 @@ class Preference(RewardModel):
         user = episode.task.user
         heard = [
             (user, str(effect["item"]), verdicts[str(effect["verdict"])])
-            for effect in _effects(episode)
+            for effect in effects_of(episode)
             if str(effect.get("item")) in self._items and str(effect.get("verdict")) in verdicts
         ]
         if heard:
@@ -114,7 +114,7 @@ class Preference(RewardModel):
             try:
                 if self.settings.text != "effects":
                     return [self.model.score(user, text, profile=profile) for text in self._texts(episode)]
-                return [self._of_effect(user, effect, profile) for effect in _effects(episode)]
+                return [self._of_effect(user, effect, profile) for effect in effects_of(episode)]
             except UnknownUserError:
                 return []
 
@@ -157,7 +157,7 @@ class _Item:
     conformity_z: float
 
 
-def _effects(episode: Episode) -> list[Mapping[str, Any]]:
+def effects_of(episode: Episode) -> list[Mapping[str, Any]]:
     """What took hold in an episode, with the user's verdicts: the last list that the environment told."""
     told = [event.data["effects"] for event in episode.events if event.data.get("effects")]
     return [effect for effect in told[-1] if isinstance(effect, Mapping)] if told else []

@@ -47,6 +47,12 @@ REGISTRATION = Registration(
             f"{_HERE}.rewards:Personal",
             "How well the assistant's choices meet what the user has stated",
         ),
+        Component(
+            "assistant_preference",
+            f"{_HERE}.preference_reward:LogPreference",
+            "How much the user likes the choices, by a preference model of the world's log",
+            settings=f"{_HERE}.preference_reward:LogPreferenceSettings",
+        ),
         Component("assistant_stars", f"{_HERE}.rewards:Stars", "The stars that users give, where they give any"),
         Component(
             "assistant_satisfaction",

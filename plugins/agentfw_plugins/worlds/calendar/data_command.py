@@ -1,6 +1,7 @@
 """`agentfw data`: write the data sets of the built-in benchmarks, and check organisations of your own.
 
     agentfw data make calendar --out data --users 40 --seed 7
+    agentfw data make assistant --out logs
     agentfw data check calendar my_organisations
 
 This module is imported for `agentfw data --help`, so each command imports what it needs.
@@ -16,6 +17,7 @@ import click
 from agentfw.out import Out
 
 from ...command_options import json_option
+from ..assistant.data_command import make_assistant
 
 __all__ = ["data"]
 
@@ -28,6 +30,9 @@ def data() -> None:
 @data.group()
 def make() -> None:
     """Write a data set to disk."""
+
+
+make.add_command(make_assistant)
 
 
 @make.command("calendar")
