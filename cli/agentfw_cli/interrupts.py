@@ -42,10 +42,11 @@ def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]])
     `work` is given a function that ends it with an error, from another thread and wherever it is.
     """
     came: list[int] = []
+    failing: list[Exception] = []
     failed: list[Exception] = []
 
     def give_up(error: Exception) -> None:
-        failed.append(error)
+        failing.append(error)
         if hasattr(signal, "pthread_kill"):  # a signal is what ends a call that waits in the operating system
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
@@ -53,9 +54,10 @@ def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]])
         loop = asyncio.get_running_loop()
 
         def interrupt(number: int, frame: FrameType | None) -> None:
-            if failed:
-                raise failed.pop()
-            came.append(number)
+            if failing:
+                failed.append(failing.pop())
+            else:
+                came.append(number)
             if len(came) > 1:
                 _leave(number)
             running = asyncio.current_task(loop)
@@ -64,7 +66,7 @@ def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]])
                 each.cancel()
             loop.call_soon_threadsafe(lambda: None)  # wakes a loop that waits for something to happen
             if running is not None:
-                raise Interrupted(number)
+                raise Interrupted(number) if came else failed[-1]
 
         with _handled_by(interrupt):
             return await work(give_up)
@@ -72,9 +74,11 @@ def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]])
     try:
         return asyncio.run(main())
     except asyncio.CancelledError:
-        if not came:
-            raise
-        raise Interrupted(came[0]) from None
+        if came:
+            raise Interrupted(came[0]) from None
+        if failed:
+            raise failed[-1] from None
+        raise
 
 
 @contextmanager

@@ -49,6 +49,8 @@ def test_settings_and_policy_are_those_of_a_run(agentfw: Agentfw) -> None:
         (("inbx",), 'did you mean "inbox"'),
         (("inbox", "--seeds", "few"), "names no seeds"),
         (("inbox", "--seeds", "9-1"), "names no seeds"),
+        (("inbox", "--seeds", "0-9999999999"), "names more than 10,000 seeds"),
+        (("inbox", "--seeds", "1-6000,7000-12000"), "names more than 10,000 seeds"),
         (("inbox", "--interface", "step_lop"), 'did you mean "step_loop"'),
         (("inbox", "--set", "environment.rte=1"), 'did you mean "rate"'),
         ((), "ENVIRONMENT"),

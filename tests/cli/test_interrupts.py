@@ -120,3 +120,17 @@ def test_the_second_signal_ends_what_holds_on_to_the_first(start: Start) -> None
     assert process.returncode == 130
     assert told.endswith("ended at once\n")
     assert "Traceback" not in told
+
+
+@pytest.mark.slow
+def test_a_world_that_blocks_until_the_deadline_ends_the_run(start: Start) -> None:
+    process = start("run", "blocking", "--policy", "random", "--set", "deadline=1")
+
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 3
+    assert 'environment "blocking" of agentfw-busy' in told
+    assert "has kept the run from going on for 1" in told
+    assert "agentfw_busy.py" in told, "the place in the plugin's code"
+    assert "--set deadline=SECONDS" in told
+    assert "Traceback" not in told

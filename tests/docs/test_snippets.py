@@ -1,8 +1,9 @@
 """Every code block of the README and of docs/ runs as it stands, page by page, each in an empty folder of its own.
 
 Blocks of one page share the folder and, if they are Python, their names. A block with a title is written to the file of
-that name. tests/docs/files/PAGE/ holds files that a reader brings along. A block that can't run here says why in a
-comment above it (see snippets.py); the report lists those.
+that name, and a pyproject.toml also becomes the metadata that `pip install -e .` would leave. tests/docs/files/PAGE/
+holds files that a reader brings along. A block that can't run here says why in a comment above it (see snippets.py); the
+report lists those.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -83,6 +85,8 @@ def run(snippet: Snippet, names: dict[str, object]) -> None:
         Path(snippet.title).parent.mkdir(parents=True, exist_ok=True)
         Path(snippet.title).write_text(snippet.code, encoding="utf-8")
         compile(snippet.code, snippet.title, "exec") if snippet.language == "python" else None
+        if snippet.title == "pyproject.toml":
+            install(tomllib.loads(snippet.code)["project"])
     elif snippet.language == "python":
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -100,6 +104,16 @@ def run(snippet: Snippet, names: dict[str, object]) -> None:
         yaml.safe_load(snippet.code)
     else:
         json.loads(snippet.code)
+
+
+def install(project: dict[str, Any]) -> None:
+    """Write the metadata of an installed package, beside which its modules are found by PYTHONPATH."""
+    folder = Path(f"{project['name'].replace('-', '_')}-{project['version']}.dist-info")
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    with (folder / "entry_points.txt").open("w") as file:
+        for group, entries in project["entry-points"].items():
+            file.writelines([f"[{group}]\n", *(f"{name} = {value}\n" for name, value in entries.items())])
 
 
 def printed_by(command: str, snippet: Snippet) -> str:

@@ -169,7 +169,7 @@ def add(
 
 
 @memory.command()
-@click.argument("trajectories", type=click.File(encoding="utf-8"))
+@click.argument("trajectories", type=click.File("rb"))
 @_embedder
 @_on_a_store
 def learn(trajectories: Any, embedder: str, store: str, tenant: str, out: Out) -> None:
@@ -407,8 +407,10 @@ def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line.decode("utf-8-sig"))
             reward = record.pop("reward")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"line {number} is not UTF-8 text", fix="save the file as UTF-8") from error
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             wrong = "has no reward" if isinstance(error, KeyError) else f"is not a trajectory ({error})"
             raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error

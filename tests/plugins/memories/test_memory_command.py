@@ -117,6 +117,18 @@ def test_a_line_that_is_no_trajectory_is_told(memory: Memory, tmp_path: Path, li
     assert "fix:" in answer.err
 
 
+def test_a_file_that_is_not_utf8_is_told_and_what_was_learned_stays(memory: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "trajectories.jsonl"
+    path.write_bytes(json.dumps(TRAJECTORY).encode() + b"\n" + '{"id": "käse"}'.encode("latin-1") + b"\n")
+
+    answer = memory("learn", str(path))
+
+    assert answer.code == 2
+    assert "line 2 is not UTF-8 text" in answer.err
+    assert memory("stats", "--json").json["nodes"]["user"] == 1
+
+
+
 def test_forgetting_wants_a_yes(filled: Memory) -> None:
     refused = filled("forget", "ana")
     assert (refused.code, refused.out) == (2, "")
