@@ -34,7 +34,7 @@ from typing import Any, Protocol, TypeVar, overload
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest, not_implemented
 from .functions import FunctionSpec, describe
-from .request import Action, Brief
+from .request import Action, Brief, Moment
 from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work
 
@@ -94,8 +94,12 @@ class Environment:
     headline: str = "utility"
     """What says how well it went: `utility`, or one of the outcome's names. Pictures and tables lead with it."""
     lower_is_better: bool = False
+    """Whether a lower headline is better, as with an error or a cost."""
     columns: Mapping[str, str] = {}
     """The figures that a run's table is made of, in order, with the heading of each. Without any, it lists them all."""
+    demonstrate: Callable[[Moment], Iterable[Intervention | str]] | None = None
+    """A simple rule for this world, usually a method: what to do at a moment. The policy `scripted` follows it, and
+    `agentfw run ENVIRONMENT` plays it where the world ships no spec."""
 
     def begin(self, world: World, task: Task) -> None:
         """Set up the episode that `task` names and schedule the first things that happen."""
@@ -107,9 +111,7 @@ class Environment:
 
     def brief(self) -> Brief:
         actions = tuple(Action(spec.name, spec.description, spec.parameters) for spec in _actions(type(self)).values())
-        return Brief(
-            self.goal(), actions, self.time_per_token(), getattr(self, "demonstrate", None), profile=self.profile()
-        )
+        return Brief(self.goal(), actions, self.time_per_token(), self.demonstrate, profile=self.profile())
 
     def profile(self) -> Mapping[str, str]:
         """What is known of the task's user before anything happens, in words, by view such as `about`."""

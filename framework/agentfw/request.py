@@ -120,6 +120,7 @@ class Generation:
     pieces: tuple[str, ...] = ()
     """Text of each token. An interrupted generation is cut after a number of tokens."""
     version: str = ""
+    """Version of the adapter that generated the tokens: the one that `publish` was given, or a name of the policy."""
     finish: str = "stop"
     usage: Usage = field(default_factory=Usage)
     temperature: float | None = None

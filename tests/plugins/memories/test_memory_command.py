@@ -128,7 +128,6 @@ def test_a_file_that_is_not_utf8_is_told_and_what_was_learned_stays(memory: Memo
     assert memory("stats", "--json").json["nodes"]["user"] == 1
 
 
-
 def test_forgetting_wants_a_yes(filled: Memory) -> None:
     refused = filled("forget", "ana")
     assert (refused.code, refused.out) == (2, "")

@@ -1,0 +1,1 @@
+"""A reward model for agents that don't run in circles."""

@@ -1,0 +1,1 @@
+"""Hooks that write down how long each episode took in its world."""
