@@ -36,6 +36,9 @@ class AssistantSettings(Settings):
     drift_day: int | None = Field(None, ge=1, description="Day from which some tastes are different. Default: never.")
     drift: float = Field(0.1, ge=0, le=1, description="Share of the tastes that change then.")
     turns: int = Field(20, ge=1, description="Maximum number of turns of a request.")
+    logs: str = Field(
+        "", description="Directory of a log of your own, whose users and likes take the place of the generated ones."
+    )
     domains: str = Field("", description="YAML file of scenarios. Default: the eight that ship.")
 
     @model_validator(mode="after")

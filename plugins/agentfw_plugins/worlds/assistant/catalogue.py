@@ -36,7 +36,7 @@ class Item:
 
     @property
     def text(self) -> str:
-        return f"{self.name}: {', '.join(self.words)}"
+        return f"{self.name}: {', '.join(self.words)}" if self.words else self.name
 
 
 class Catalogue:

@@ -32,6 +32,7 @@ from .catalogue import Item
 from .desk import LETTERS, Desk
 from .errands import Errand, Errands, Part
 from .keypoints import Ending, Marks, keypoints_of, marks_of
+from .own_log import OwnLog
 from .reactions import react
 from .references import figures_of_players
 from .solver import Solver
@@ -50,7 +51,8 @@ _OFFER = {
 @lru_cache(maxsize=4)
 def _world(settings: str) -> Errands:
     """The people, the catalogue and the errands of one world, made once."""
-    return Errands(AssistantSettings.model_validate_json(settings))
+    read = AssistantSettings.model_validate_json(settings)
+    return OwnLog(read) if read.logs else Errands(read)
 
 
 class Assistant(Environment):
@@ -79,10 +81,10 @@ class Assistant(Environment):
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
         """Day after day, one request of every user a day."""
-        users, seeds = self.errands.people.names(split), Seeds(seed).child(split)
+        seeds = Seeds(seed).child(split)
         found = []
         for index in range(count):
-            user, day = users[index % len(users)], index // len(users) + 1
+            user, day = self.errands.turn(split, index)
             found.append(
                 Task(index, seeds.integer(user, day), user=user, split=split, query=self.errands.query(user, day))
             )
@@ -234,11 +236,11 @@ class Assistant(Environment):
         ]
 
     def _errand(self, task: Task) -> Errand:
-        known = task.user.startswith(f"{task.split} ")
-        return self.errands.errand(task.user if known else f"{task.split} 0", self._day(task))
+        user, day = self.errands.turn(task.split, task.index)
+        return self.errands.errand(task.user if self.errands.knows(task.user, task.split) else user, day)
 
     def _day(self, task: Task) -> int:
-        return task.index // self.settings.users(task.split) + 1
+        return self.errands.turn(task.split, task.index)[1]
 
     def _show(self, name: str, items: Sequence[Item]) -> None:
         stated = self.errand.person.stated[name]
@@ -265,7 +267,8 @@ class Assistant(Environment):
     def _words(self, item: Item) -> str:
         """All words for what an item is, for programs that don't know that bebop is jazz."""
         questions = self.errands.domains[item.scenario].questions
-        return " ".join(word for question, value in item.tags.items() for word in questions[question][value])
+        words = [word for question, value in item.tags.items() for word in questions[question][value]]
+        return " ".join(words) or item.text
 
     def _took(self, name: str, item: Item) -> None:
         effect = {"item": item.id, "text": item.text, "verdict": ""}

@@ -69,6 +69,15 @@ class Errands:
         self.domains = load_domains(settings.domains)
         self._seeds = Seeds(settings.world).child("errands")
 
+    def turn(self, split: str, index: int) -> tuple[str, int]:
+        """Whose turn it is, and on which day. Every user has one request a day."""
+        users = self.settings.users(split)
+        return f"{split} {index % users}", index // users + 1
+
+    def knows(self, user: str, split: str) -> bool:
+        """Whether somebody is a user of a split."""
+        return user.startswith(f"{split} ")
+
     def query(self, user: str, day: int) -> str:
         """The name of what a user asks for on a day. Users with the same query are shown the same offers."""
         generator = self._seeds.random("scenario", user, day)

@@ -91,10 +91,11 @@ def _fit(settings: LogPreferenceSettings) -> None:
         logs = Path(settings.logs or work)
         if not settings.logs:
             write_logs(logs, AssistantSettings(world=settings.world))
+        profiles = logs / "profiles.csv"
         model = PreferenceModel.fit(
             logs / "interactions.csv",
             items=logs / "items.csv",
-            profiles=logs / "profiles.csv",
+            profiles=profiles if profiles.exists() else None,
             settings=FitSettings(dimensions=settings.dimensions, epochs=settings.epochs),
         )
         model.save(Path(work) / "model")

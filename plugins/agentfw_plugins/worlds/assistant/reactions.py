@@ -63,6 +63,8 @@ def _sentence(errand: Errand, scenario: Scenario, item: Item, generator: Random)
     """A sentence about one question: one on which the choice was wrong, else one on which it was right."""
     person, split = errand.person, errand.person.name.split()[0]
     tastes, weights = person.tastes[scenario.name], person.weights[scenario.name]
+    if not tastes:
+        return ""
     wrong = [question for question, value in tastes.items() if item.tags[question] != value]
     asked = wrong or list(tastes)
     (question,) = generator.choices(asked, [weights[one] for one in asked])

@@ -17,6 +17,21 @@ __all__ = ["figures_of_players"]
 def figures_of_players(errand: Errand, errands: Errands) -> Mapping[str, Mapping[str, float]]:
     """The figures of each player in one errand."""
     person = errand.person
+    players: dict[str, Callable[[Item], float] | None] = {
+        "random": None,
+        "most famous": lambda item: item.fame,
+        "knows the truth": lambda item: person.truth(item, errand.social),
+    }
+    if any(person.tastes.values()):
+        players |= _who_know_tastes(errand, errands)
+    return {
+        name: _figures(fmean(_chosen(errand, part, value) for part in errand.parts)) for name, value in players.items()
+    }
+
+
+def _who_know_tastes(errand: Errand, errands: Errands) -> Mapping[str, Callable[[Item], float]]:
+    """Players that know some of the tastes. There are none in a log of your own."""
+    person = errand.person
     circle = errands.people.circle(person.circle)
 
     def stated(item: Item) -> float:
@@ -26,19 +41,7 @@ def figures_of_players(errand: Errand, errands: Errands) -> Mapping[str, Mapping
     def of_circle(item: Item) -> float:
         return sum(item.tags[question] == value for question, value in circle[item.scenario].items())
 
-    def truth(item: Item) -> float:
-        return person.truth(item, errand.social)
-
-    players: dict[str, Callable[[Item], float] | None] = {
-        "random": None,
-        "most famous": lambda item: item.fame,
-        "stated profile": stated,
-        "knows the circle": of_circle,
-        "knows the truth": truth,
-    }
-    return {
-        name: _figures(fmean(_chosen(errand, part, value) for part in errand.parts)) for name, value in players.items()
-    }
+    return {"stated profile": stated, "knows the circle": of_circle}
 
 
 def _chosen(errand: Errand, part: Part, value: Callable[[Item], float] | None) -> float:
