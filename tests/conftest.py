@@ -1,7 +1,22 @@
-"""How tests run here: side by side without waiting for one another, and hypothesis the same on every machine."""
+"""How tests run here: side by side without waiting for one another, and hypothesis the same on every machine.
 
+Pages are tested in a real Chromium, driven through a pipe: `chromium` opens a page, evaluates expressions in it and
+presses keys.
+"""
+
+from __future__ import annotations
+
+import json
 import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
 
+import pytest
 from hypothesis import settings
 
 # Two test processes whose arithmetic takes all cores each wait for one another most of the time: four times as long.
@@ -17,3 +32,114 @@ os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
 # The same examples everywhere, however slow, and no database beside the code.
 settings.register_profile("agentfw", deadline=None, derandomize=True, database=None, max_examples=100)
 settings.load_profile("agentfw")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+
+
+class Chromium:
+    """One tab. Speaks the DevTools protocol: JSON messages that end with a zero byte."""
+
+    def __init__(self, folder: Path, *, scripting: bool = True) -> None:
+        self._from_us, to_browser = os.pipe()
+        from_browser, self._to_us = os.pipe()
+        options = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe"
+        command = f'exec "$0" {options} "--user-data-dir=$1" about:blank 3<&{self._from_us} 4>&{self._to_us}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, CHROMIUM, str(folder)],
+            pass_fds=(self._from_us, self._to_us),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(self._from_us)
+        os.close(self._to_us)
+        self._out: IO[bytes] = os.fdopen(to_browser, "wb", buffering=0)
+        self._in: IO[bytes] = os.fdopen(from_browser, "rb")
+        self._number, self._session, self._rest = 0, "", b""
+        self.events: list[dict[str, Any]] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+        if not scripting:
+            self.call("Emulation.setScriptExecutionDisabled", value=True)
+
+    def open(self, file: Path) -> None:
+        self.call("Page.navigate", url=file.as_uri())
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self._read()
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def size(self, width: int, height: int) -> None:
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+
+    @property
+    def problems(self) -> list[str]:
+        """Exceptions of scripts, refusals of the content security policy, and requests to the network."""
+        found = []
+        for event in self.events:
+            values = event["params"]
+            if event["method"] == "Runtime.exceptionThrown":
+                found.append(str(values["exceptionDetails"]))
+            elif event["method"] == "Log.entryAdded" and values["entry"]["level"] == "error":
+                found.append(values["entry"]["text"])
+            elif event["method"] == "Network.requestWillBeSent":
+                url = values["request"]["url"]
+                found += [url] if not url.startswith(("file:", "data:")) else []
+        return found
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        self._out.write(json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._read()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer["error"]
+                result: dict[str, Any] = answer["result"]
+                return result
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            part = os.read(self._in.fileno(), 1 << 16)
+            assert part, "the browser is gone"
+            self._rest += part
+        line, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        if "method" in message:
+            self.events.append(message)
+        return message
+
+    def __enter__(self) -> Chromium:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._out.close()
+        self._in.close()
+
+
+@pytest.fixture
+def chromium(tmp_path: Path) -> Iterator[Callable[..., Chromium]]:
+    """Starts browsers. They end with the test."""
+    if not CHROMIUM:
+        pytest.skip("needs Chromium")
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(
+            Chromium(tmp_path / f"profile{len(os.listdir(tmp_path))}", **options)
+        )

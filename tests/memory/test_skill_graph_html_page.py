@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from agentfw_memory import NewSkill, SkillGraph
-from agentfw_memory.graph.html_page import MAXIMUM_NODES, graph_page, layout
+from agentfw_memory import Hit, NewSkill, Skill, SkillGraph, Why
+from agentfw_memory.graph.html_page import MAXIMUM_NODES, Recalled, graph_page, layout
 
 networkx = pytest.importorskip("networkx")
 
@@ -76,3 +78,98 @@ def test_what_is_too_large_is_shown_in_part_and_says_so() -> None:
     assert len(data["nodes"]) == MAXIMUM_NODES
     assert "5,005 nodes, 1 edges, 0 communities (only the 5,000 nodes with the most edges are shown)" in data["counts"]
     assert [node["label"] for node in data["nodes"][:2]] == ["5003", "5004"]
+
+
+# -- what a query found ------------------------------------------------------------------------------------------------
+
+EVIL = "</script><script>window.taken=1</script><img src=x onerror='window.taken=1'>"
+SKILLS = (
+    NewSkill("ana", "Offer the earliest slot", ("calendar",), ("rescheduling",)),
+    NewSkill("ben", "Offer the latest slot", ("calendar",), ("rescheduling",), "shared"),
+    NewSkill("ben", "Never move lunch", visibility="shared"),
+    NewSkill("ana", f"Say {EVIL}"),
+)
+
+
+def recalled_page(query: str, user: str = "ana") -> tuple[str, list[Hit]]:
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
+        graph.add_skills(SKILLS)
+        graph.prepare()
+        hits = graph.recall(query, user=user, k=3)
+        return graph_page(graph.to_networkx(), title="team", recalled=Recalled(query, user, tuple(hits))), hits
+
+
+def hit_of(skill: str) -> Hit:
+    why = Why(0.5, 0, 0, 0, 0, 0, 0, "similar to the query", {"words": 0.25, "user": 0.0001, "conflict": -0.1})
+    return Hit(0.15, Skill(skill, "ana", "Offer the earliest slot"), why)
+
+
+def test_the_points_of_each_term_add_up_to_the_score() -> None:
+    page, hits = recalled_page("which slot do I offer?")
+
+    told = data_of(page)["recalled"]["hits"]
+    assert len(told) == 3
+    for one, hit in zip(told, hits, strict=True):
+        assert data_of(page)["nodes"][one["node"]]["label"] == hit.skill.text
+        assert sum(one["points"].values()) == pytest.approx(hit.score, abs=0.005)
+        assert 0 not in one["points"].values()
+
+
+def test_a_recalled_skill_is_shown_however_large_the_graph_is() -> None:
+    graph = networkx.MultiDiGraph()
+    graph.add_nodes_from((f"tool:{number}", {"kind": "tool"}) for number in range(20))
+    networkx.add_cycle(graph, [f"tool:{number}" for number in range(20)])
+    graph.add_node("skill:s1", kind="skill", text="Offer the earliest slot", visibility="shared")
+
+    recalled = Recalled("which slot?", "ana", (hit_of("s1"), hit_of("s2")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentfw_memory.graph.html_page.MAXIMUM_NODES", 5)
+        data = data_of(graph_page(graph, title="t", recalled=recalled))
+
+    (told,) = data["recalled"]["hits"]  # s2 was removed after it was recalled
+    assert data["nodes"][told["node"]]["id"] == "s1"
+    assert told["points"] == {"words": 0.25, "conflict": -0.1}
+
+
+@pytest.mark.slow
+def test_the_browser_lists_what_was_found_by_rank_and_by_term(tmp_path: Path, chromium: Callable[..., Any]) -> None:
+    page, hits = recalled_page(f"which slot do I offer? {EVIL}")
+    file = tmp_path / "skills.html"
+    file.write_text(page, "utf-8")
+    browser = chromium()
+    browser.size(350, 800)
+
+    browser.open(file)
+
+    items = "[...document.querySelectorAll('#found li')]"
+    texts = browser.evaluate(f"{items}.map((one) => one.textContent)")
+    for rank, (text, hit) in enumerate(zip(texts, hits, strict=True), start=1):
+        assert text.startswith(f"{rank}. score {hit.score:.3f}")
+        assert hit.skill.text in text
+        assert all(name in text for name, value in hit.why.points.items() if abs(value) > 0.001)
+    assert EVIL in browser.evaluate("element('asked').textContent")
+    assert browser.evaluate("document.documentElement.scrollWidth") == 350
+
+    browser.evaluate(f"{items}[1].querySelector('button').click()")
+    assert hits[1].skill.text in browser.evaluate("element('details').textContent")
+    assert browser.evaluate("document.querySelectorAll('#details .bar').length") > 0
+
+    browser.evaluate("element('search').value = 'lunch'; search()")
+    assert browser.evaluate(f"{items}.map((one) => one.textContent)") == ["skillNever move lunch"]
+
+    browser.evaluate("element('search').value = ''; [...element('kinds').children].at(-1).click()")
+    assert browser.evaluate(f"{items}.length") == 0
+    assert browser.evaluate("window.taken") is None
+    assert browser.problems == []
+
+
+@pytest.mark.slow
+def test_the_browser_says_that_nothing_was_found(tmp_path: Path, chromium: Callable[..., Any]) -> None:
+    file = tmp_path / "skills.html"
+    file.write_text(graph_page(networkx.MultiDiGraph(), title="t", recalled=Recalled("slots?", "cleo", ())), "utf-8")
+    browser = chromium()
+
+    browser.open(file)
+
+    assert browser.evaluate("element('found').textContent") == "No skill visible to cleo matches."
+    assert browser.problems == []

@@ -2,6 +2,8 @@
 
     graph_page(graph.to_networkx(), title="team-a")
 
+With `recalled=`, it also shows what a query found for a user, and what each term added to the score of each hit.
+
 The page makes no request. Data, style and script are in the one file, its content security policy forbids any
 connection, and user text never becomes markup.
 
@@ -13,17 +15,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Floats, Integers
+from agentfw_memory.graph.records import Hit
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["MAXIMUM_NODES", "graph_page", "layout"]
+__all__ = ["MAXIMUM_NODES", "Recalled", "graph_page", "layout"]
 
 MAXIMUM_NODES = 5_000
 """Maximum number of nodes on a page. Of larger graphs, those with the most edges are shown."""
@@ -32,9 +37,21 @@ SMALLEST_COLOURED = 3
 PAIRS_AT_ONCE = 4_000_000
 
 
-def graph_page(graph: networkx.MultiDiGraph[str], *, title: str, seed: int = 7) -> str:
-    """Return the page as HTML."""
-    names = sorted(graph.nodes, key=lambda name: (-graph.degree(name), name))[:MAXIMUM_NODES]
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a query found for a user, best first."""
+
+    query: str
+    user: str
+    hits: tuple[Hit, ...]
+
+
+def graph_page(
+    graph: networkx.MultiDiGraph[str], *, title: str, recalled: Recalled | None = None, seed: int = 7
+) -> str:
+    """Return the page as HTML. A recalled skill is shown even if it has few edges."""
+    found = {f"skill:{hit.skill.id}" for hit in recalled.hits} if recalled else set()
+    names = sorted(graph.nodes, key=lambda name: (name not in found, -graph.degree(name), name))[:MAXIMUM_NODES]
     place = {name: number for number, name in enumerate(names)}
     edges = [
         (place[source], place[target], kind)
@@ -51,6 +68,7 @@ def graph_page(graph: networkx.MultiDiGraph[str], *, title: str, seed: int = 7) 
             for name, group, spot in zip(names, groups, where.tolist(), strict=True)
         ],
         "edges": edges,
+        "recalled": None if recalled is None else _recalled(recalled, place),
     }
     # Without `<`, no text can end the script element that holds it.
     encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -129,6 +147,21 @@ def _node(name: str, values: dict[str, Any], group: int, spot: list[float]) -> d
         "x": spot[0],
         "y": spot[1],
     }
+
+
+def _recalled(recalled: Recalled, place: Mapping[str, int]) -> dict[str, Any]:
+    hits = [
+        {
+            "node": place[f"skill:{hit.skill.id}"],
+            "score": round(hit.score, 3),
+            "points": {name: points for name, value in hit.why.points.items() if (points := round(value, 3))},
+            "path": hit.why.path,
+        }
+        for hit in recalled.hits
+        # Another process may have removed a skill since it was recalled.
+        if f"skill:{hit.skill.id}" in place
+    ]
+    return {"query": recalled.query, "user": recalled.user, "hits": hits}
 
 
 def _counted(nodes: int, edges: int, shown: int, communities: int) -> str:

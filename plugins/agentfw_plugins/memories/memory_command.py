@@ -54,6 +54,10 @@ _embedder = click.option(
     help="Embedding model of a new graph. Default: the one that the graph was created with, or the best installed.",
 )
 
+_maximum = click.option(
+    "-k", "count", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
+)
+
 
 def _on_a_store(command: Command) -> Command:
     return _store(_tenant(json_option(command)))
@@ -96,9 +100,7 @@ def stats(store: str, tenant: str, out: Out) -> None:
 @memory.command()
 @click.argument("query")
 @click.option("--user", required=True, help="User to recall for. Only skills visible to this user are searched.")
-@click.option(
-    "-k", "count", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
-)
+@_maximum
 @click.option("--why", is_flag=True, help="Show a table of what each term adds to the score.")
 @_on_a_store
 def recall(query: str, user: str, count: int, why: bool, store: str, tenant: str, out: Out) -> None:
@@ -308,15 +310,23 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
     show_default=True,
     help="Output file.",
 )
+@click.option("--query", help="Also show what this query finds, and what each term adds to the scores.")
+@click.option("--user", help="User to recall for.")
+@_maximum
 @_on_a_store
-def view(page: Path, store: str, tenant: str, out: Out) -> None:
+def view(page: Path, query: str | None, user: str | None, count: int, store: str, tenant: str, out: Out) -> None:
     """Draw the whole graph, private skills included, as one HTML page that opens offline."""
-    from agentfw_memory.graph.html_page import graph_page
+    from agentfw_memory.graph.html_page import Recalled, graph_page
 
+    if (query is None) != (user is None):
+        raise UsageError("--query and --user belong together", fix="pass both or neither")
     with _opened(store, tenant) as graph, _writing(page):
         graph.prepare()  # finds the communities, which the page colours
+        recalled = None
+        if query is not None and user is not None:
+            recalled = Recalled(query, user, tuple(graph.recall(query, user=user, k=count)))
         picture = graph.to_networkx()
-        page.write_text(graph_page(picture, title=tenant, seed=graph.settings.seed), "utf-8")
+        page.write_text(graph_page(picture, title=tenant, recalled=recalled, seed=graph.settings.seed), "utf-8")
     _wrote(page, picture.number_of_nodes(), "nodes", out)
 
 

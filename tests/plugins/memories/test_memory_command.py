@@ -207,6 +207,14 @@ def test_the_page_has_every_node_and_needs_nobody(filled: Memory, tmp_path: Path
     assert filled("view", "--out", "no/such/folder.html").code == 2
 
 
+def test_the_page_says_what_a_query_finds_for_a_user(filled: Memory, tmp_path: Path) -> None:
+    assert filled("view", "--query", "which slot do I offer?", "--user", "ana", "-k", "1").code == 0
+    page = (tmp_path / "skills.html").read_text("utf-8")
+    assert '"query":"which slot do I offer?","user":"ana","hits":[{"node":' in page
+    alone = filled("view", "--query", "which slot do I offer?")
+    assert (alone.code, "--query and --user belong together" in alone.err) == (2, True)
+
+
 def test_memories_of_another_program_are_imported_or_none_of_them(filled: Memory, tmp_path: Path) -> None:
     path = tmp_path / "mem0.json"
     path.write_text(json.dumps({"results": [{"memory": "Prefers green tea", "user_id": "ana"}]}), "utf-8")
