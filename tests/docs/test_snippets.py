@@ -2,8 +2,8 @@
 
 Blocks of one page share the folder and, if they are Python, their names. A block with a title is written to the file of
 that name, and a pyproject.toml also becomes the metadata that `pip install -e .` would leave. tests/docs/files/PAGE/
-holds files that a reader brings along. A block that can't run here says why in a comment above it (see snippets.py), and
-the report lists those.
+holds files that a reader brings along. A block that can't run here says why in a comment above it, see snippets.py. The
+report lists those.
 """
 
 from __future__ import annotations
