@@ -19,9 +19,9 @@ from agentfw.loops import Loop, LoopSpec, read_loop
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
+from agentfw_cli.main import cli
 from agentfw_plugins.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_plugins.worlds.assistant.catalogue import Catalogue
-from agentfw_plugins.worlds.assistant.data_command import make_assistant
 from agentfw_plugins.worlds.assistant.logs import write_logs
 from agentfw_plugins.worlds.assistant.people import People
 from agentfw_plugins.worlds.assistant.preference_reward import LogPreference, LogPreferenceSettings
@@ -49,7 +49,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_the_log_has_what_a_preference_model_needs_and_no_truth(tmp_path: Path) -> None:
-    result = CliRunner().invoke(make_assistant, ["--out", str(tmp_path / "logs")], catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["data", "make", "assistant", "--out", str(tmp_path / "logs")])
 
     likes = rows(tmp_path / "logs" / "interactions.csv")
     counts: dict[str, set[str]] = {}
