@@ -378,8 +378,8 @@ def test_a_training_is_listed_and_compared_like_a_run(laboratory: Any, tmp_path:
     assert {folder.id for folder in list_runs(tmp_path)} == {one.id, other.id}
     assert (RunFolder.open(one.path).unit, one.done, one.total, one.state) == ("updates", 4, 4, "done")
     rows = {row.figure: row for row in compare_runs([one, other])}
-    assert list(rows)[:4] == ["missed", "missed@0", "missed@2", "missed@4"]
-    assert rows["missed@0"].differences[1].difference.estimate == 0, "the same policy on the same tasks"
+    assert list(rows)[:4] == ["missed", "missed after 0", "missed after 2", "missed after 4"]
+    assert rows["missed after 0"].differences[1].difference.estimate == 0, "the same policy on the same tasks"
     assert rows["missed"].differences[1].difference.estimate < 0, "a higher rate learns faster"
 
 

@@ -86,12 +86,12 @@ def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[s
 
 
 def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
-    """Each metric by task, and the headline also after each stage, as `error@5`."""
+    """Each metric by task, and the headline also after each stage, as `error after 5`."""
     tables, stages = _tables(folder, folder.metrics()), folder.stages()
     for updates, records in stages.items() if len(stages) > 1 else ():
         stage = _tables(folder, records)
         if folder.headline in stage:
-            tables[f"{folder.headline}@{updates}"] = stage[folder.headline]
+            tables[f"{folder.headline} after {updates}"] = stage[folder.headline]
     return tables
 
 

@@ -286,7 +286,9 @@ class Loop:
 def curriculum(assembly: Assembly) -> Curriculum:
     """The tasks that a training learns from."""
     spec = assembly.spec
-    tasks, seeds = assembly.environment.tasks(spec.updates * spec.tasks, "train"), Seeds(spec.seed).child("curriculum")
+    # The users of a query are spread over the tasks, so groups by query look at more of them.
+    count = spec.updates * spec.tasks * (spec.samples if spec.groups == "query" else 1)
+    tasks, seeds = assembly.environment.tasks(count, "train"), Seeds(spec.seed).child("curriculum")
     if spec.groups == "query":
         return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=spec.updates)
     return Curriculum(tasks, spec.tasks, seeds, updates=spec.updates)

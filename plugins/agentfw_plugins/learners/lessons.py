@@ -15,7 +15,7 @@ from agentfw.errors import UsageError
 
 from .token_tree import TurnTokens
 
-__all__ = ["Lesson", "Lessons", "read", "split"]
+__all__ = ["Lesson", "Lessons", "check_vocabulary", "read", "split"]
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
 """Returns the tokens of a turn, or None if there are none."""
@@ -131,13 +131,18 @@ def _check_sampling(turn: Turn, where: str) -> None:
         )
 
 
-def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int, where: str) -> None:
+def check_vocabulary(tokens: TurnTokens, vocabulary: int, where: str) -> None:
+    """Raise if the learner's model doesn't know one of the tokens: then the policy runs another model."""
     for token in (*tokens.prompt, *tokens.sampled):
         if not 0 <= token < vocabulary:
             raise UsageError(
                 f"{where} has the token {token}, and the learner's model knows 0 to {vocabulary - 1}",
-                fix="set policy.model and learner.model to the same model",
+                fix="let policy and learner use the same model; see their settings `model`",
             )
+
+
+def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int, where: str) -> None:
+    check_vocabulary(tokens, vocabulary, where)
     if logprobs and len(logprobs) != len(tokens.sampled):
         raise UsageError(
             f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} logprobs",

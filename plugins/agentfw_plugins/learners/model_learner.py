@@ -18,7 +18,7 @@ from agentfw.engine import Engine, LocalEngine
 from agentfw.errors import AgentfwError, MissingExtraError
 
 from . import checkpoint
-from .lessons import read, split
+from .lessons import check_vocabulary, read, split
 from .settings import TrainableSettings
 from .token_tree import TurnTokens
 
@@ -98,7 +98,9 @@ class ModelLearner(Learner):
 
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
         network = self._opened().network
-        (packed,) = network.pack([TurnTokens(prompt_ids, token_ids)])
+        tokens = TurnTokens(prompt_ids, token_ids)
+        check_vocabulary(tokens, network.vocabulary, "the policy's answer")
+        (packed,) = network.pack([tokens])
         with torch.no_grad(), self._memory(network):
             return network.logprobs(packed, of="start" if base else "trained")[0].tolist()  # type: ignore[no-any-return]
 
