@@ -155,7 +155,7 @@ class Learning:
 
     async def learner_state(self) -> dict[str, Any]:
         """What the learner needs to resume."""
-        return dict(await self._ask("state()", self.learner.state))
+        return await self._ask("state()", lambda: dict(self.learner.state()))
 
     async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
         """Make a new version below `home`. None if there is nothing to learn from. `before` is the last version."""

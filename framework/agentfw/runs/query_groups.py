@@ -35,7 +35,8 @@ class QueryCurriculum(Curriculum):
         wanted = size // samples
         if len(self._queries) < wanted:
             raise UsageError(
-                f"an update needs {wanted} queries that {samples} users have, but the first {len(tasks):,} tasks have {len(self._queries)}",
+                f"an update needs {wanted} queries that {samples} users have, but the first {len(tasks):,} tasks "
+                f"have {len(self._queries)}",
                 fix="--set groups=task, fewer tasks or samples, or an environment that names the query of its tasks",
             )
 

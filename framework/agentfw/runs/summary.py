@@ -135,7 +135,13 @@ def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
 
 def in_order(names: Iterable[str], headline: str) -> list[str]:
     """Metrics in the order of a table: the headline (and `error@5`), then reward and utility, then the others."""
-    return sorted(names, key=lambda name: (name.replace(" after ", "@").partition("@")[0] != headline, name not in ("reward", "utility")))
+    return sorted(
+        names,
+        key=lambda name: (
+            name.replace(" after ", "@").partition("@")[0] != headline,
+            name not in ("reward", "utility"),
+        ),
+    )
 
 
 def leading(figures: Container[str], headline: str) -> str:
