@@ -117,14 +117,14 @@ def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agent
     for words in ("bandit, biased by centred", "Missed by update", "Entropy by update", "bias@2"):
         assert words in page
     compared = agentfw("compare", first.name, "last", "--json").json
-    assert [row["figure"] for row in compared][:3] == ["missed", "missed@0", "missed@2"]
+    assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
 
 
 def test_specs_of_trainings_are_trained_and_compared(agentfw: Agentfw) -> None:
     Path("slow.toml").write_text(SPEC)
     Path("fast.toml").write_text(SPEC.replace("rate = 3.0", "rate = 30.0"))
 
-    answer = agentfw("compare", "slow.toml", "fast.toml", "--figure", "missed@2", "--json")
+    answer = agentfw("compare", "slow.toml", "fast.toml", "--figure", "missed after 2", "--json")
 
     assert answer.code == 0, answer.err
     (row,) = answer.json

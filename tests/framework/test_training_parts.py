@@ -96,5 +96,5 @@ def test_a_group_of_a_query_has_different_users_and_no_episode_comes_twice() -> 
 
 
 def test_too_few_users_of_a_query_are_an_error_before_anything_is_played() -> None:
-    with pytest.raises(UsageError, match="2 queries that 3 users have, but the split has 0"):
+    with pytest.raises(UsageError, match="2 queries that 3 users have, but the first 9 tasks have 0"):
         QueryCurriculum([Task(index, 7, f"user {index}") for index in range(9)], 6, Seeds(7), samples=3, updates=2)
