@@ -156,6 +156,12 @@ class SkillGraphMemory(Memory):
         with translated_errors():
             self.graph.learn(self._trajectory(episode), reward)
 
+    async def forget(self, user: str) -> Mapping[str, int]:
+        self._met.pop(user, None)
+        with translated_errors():
+            receipt = self.graph.forget(user)
+        return {name: count for name, count in asdict(receipt).items() if name != "user"}
+
     async def close(self) -> None:
         if self._opened is not None:
             self._opened.close()

@@ -208,6 +208,15 @@ class PreferenceModel:
         state = self._state.taking(read_interactions(interactions), texts, views, encoder)
         return PreferenceModel(state, encoder, self._encoder_is)
 
+    def without(self, user: str) -> PreferenceModel:
+        """Return a model without this user: without their likes, their profile and their vectors.
+
+        Others change only through the graph: what the user liked loses a neighbour.
+        """
+        if user not in self.users:
+            raise UnknownUserError(user)
+        return PreferenceModel(self._state.without(user), self._encoder, self._encoder_is)
+
     @overload
     def report(self) -> ModelReport: ...
 

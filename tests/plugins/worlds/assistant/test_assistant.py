@@ -73,8 +73,8 @@ def test_references_stand_where_they_should() -> None:
     means = {name: fmean(values) for name, values in found.items()}
 
     assert means["knows the truth"] == 1.0
-    assert 0.42 <= means["random"] <= 0.52
-    assert means["random"] < means["most famous"] <= 0.62
+    assert means["random"] == pytest.approx(0.5, abs=0.02)
+    assert means["random"] < means["most famous"] <= 0.60
     assert means["most famous"] < means["stated profile"] <= 0.70
     assert means["stated profile"] + 0.15 < means["knows the circle"] < 1.0
 
