@@ -90,7 +90,7 @@ def _asked(store: Path, recalls: int) -> dict[str, int]:
 def _users_behind(graph: SkillGraph, skill: str) -> int:
     """How many users have a shared skill now."""
     edges = graph.history(skill).edges
-    return len({edge.source for edge in edges if edge.kind == "OWNS" and edge.ended is None})
+    return len({edge.source for edge in edges if edge.kind == "OWNS" and edge.valid_to is None})
 
 
 if __name__ == "__main__":
