@@ -49,6 +49,7 @@ SPEC: dict[str, Any] = {
         "Full": {"about": "everything"},
         "A1": {"about": "no memory", "set": ["memory.skillgraph.ablation=A1"]},
         "P0": {"about": "untrained", "trains": False},
+        "twice": {"about": "another exam", "like": "P0", "exam": ["environment.faults=1"]},
     },
 }
 
@@ -112,6 +113,19 @@ def test_cells_side_by_side_have_the_same_table(tmp_path: Path, whole: tuple[Pat
 
     assert result.to_record() == whole[1].to_record()
     assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.slow
+def test_a_variant_can_be_another_exam_of_what_a_variant_learned(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+    shutil.copytree(whole[0], tmp_path / "loop")
+    before = sorted(path.name for path in (tmp_path / "loop/cells/P0-1").iterdir())
+
+    Loop.at(tmp_path / "loop", spec().chosen(["twice"]), 1).do(host())
+
+    assert sorted(path.name for path in (tmp_path / "loop/cells/P0-1").iterdir()) == before
+    assert sorted(path.name for path in (tmp_path / "loop/cells/twice-1").iterdir()) == ["exam", "exam-store"]
+    (played,) = (tmp_path / "loop/cells/twice-1/exam").glob("*/metrics.jsonl")
+    assert all("recovered" in json.loads(line)["outcome"] for line in played.open())
 
 
 @pytest.mark.slow

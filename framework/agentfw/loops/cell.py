@@ -46,6 +46,27 @@ class Cell:
 
     def do(self, host: Host, tell: Callable[[str], object] = lambda phase: None) -> RunFolder:
         """Do what is missing, and return the exam."""
+        like = self.spec.variants[self.variant].like
+        learner = (
+            self
+            if not like
+            else Cell(self.home.with_name(f"{like}-{self.seed}"), self.spec, like, self.seed, self.shared)
+        )
+        newest, learned = learner.learn(host, tell)
+        tell(f"{self.name} exam")
+        make_folder(self.home)
+        if _existing(self.home / "exam") is None:
+            # Copied under another name first, so that a copy that was interrupted is not taken for a whole one.
+            shutil.rmtree(self.home / "exam-store", ignore_errors=True)
+            shutil.copytree(learner.home / "store", self.home / "exam-store")
+        places = self._places("exam-store") | newest
+        exam = self.spec.phase(self.variant, "exam", places, seed=self.seed, learned=learned)
+        return self._play(self.home / "exam", exam, host)[0]
+
+    def learn(
+        self, host: Host, tell: Callable[[str], object] = lambda phase: None
+    ) -> tuple[dict[str, str], dict[str, Path]]:
+        """Do what is missing before the exam. Return where the newest adapter is, and what reward models learned."""
         newest, learned = dict[str, str](), dict[str, Path]()
         make_folder(self.home / "store")
         make_folder(self.shared)
@@ -61,14 +82,7 @@ class Cell:
                 folder, summary = self._play(self.home / f"{number}-train", train, host)
                 if summary.adapter:
                     newest = {"adapter": str(folder.path / summary.adapter), "training": str(folder.path)}
-        tell(f"{self.name} exam")
-        if _existing(self.home / "exam") is None:
-            # Copied under another name first, so that a copy that was interrupted is not taken for a whole one.
-            shutil.rmtree(self.home / "exam-store", ignore_errors=True)
-            shutil.copytree(self.home / "store", self.home / "exam-store")
-        places = self._places("exam-store") | newest
-        exam = self.spec.phase(self.variant, "exam", places, seed=self.seed, learned=learned)
-        return self._play(self.home / "exam", exam, host)[0]
+        return newest, learned
 
     def _places(self, store: str) -> dict[str, str]:
         return {"store": str(self.home / store), "shared": str(self.shared), "seed": str(self.seed)}

@@ -7,8 +7,9 @@ result = loop.do(host, jobs=2)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,18 @@ class Loop:
                 cell.do(host, lambda text, number=number: tell(text, number, of))  # type: ignore[misc]
         else:
             tell(f"{jobs} cells at a time", done, of)
-            work = [
-                (str(self.path), self.spec.model_dump_json(), cell.variant, cell.seed, host.options.plain())
-                for cell in missing
-            ]
-            in_processes(_do, work, jobs, done=lambda count: tell(f"{jobs} cells at a time", done + count, of))
+            # Those that are examined in another way need a cell that is complete.
+            for like in (False, True):
+                cells = [cell for cell in missing if bool(self.spec.variants[cell.variant].like) == like]
+                self._do_side_by_side(cells, host, jobs, partial(_count, tell, f"{jobs} cells at a time", done, of))
+                done += len(cells)
         return self.write()
+
+    def _do_side_by_side(self, cells: Sequence[Cell], host: Host, jobs: int, done: Callable[[int], object]) -> None:
+        if not cells:
+            return
+        spec, options = self.spec.model_dump_json(), host.options.plain()
+        in_processes(_do, [(str(self.path), spec, cell.variant, cell.seed, options) for cell in cells], jobs, done=done)
 
     def write(self) -> Result:
         """Write table.json and report.html, and return what they say."""
@@ -115,6 +122,10 @@ def _of_cells(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cell(path: Path, spec: LoopSpec, variant: str, seed: int) -> Cell:
     return Cell(path / "cells" / f"{variant}-{seed}", spec, variant, seed, path / "shared")
+
+
+def _count(tell: Callable[[str, int, int], object], text: str, before: int, of: int, done: int) -> None:
+    tell(text, before + done, of)
 
 
 def _do(job: tuple[str, str, str, int, dict[str, Any]]) -> str:

@@ -21,6 +21,11 @@
     about = "no memory"
     set = ["memory.skillgraph.ablation=A1"]
 
+    [variants.drifting]
+    about = "tastes change"
+    like = "Full"
+    exam = ["environment.drift_day=6"]
+
     [contrasts.together]
     about = "what memory and training are worth beyond the sum of each"
     plus = ["Full", "P0"]
@@ -64,6 +69,9 @@ class Variant(Settings):
     train: tuple[str, ...] = Field((), description="Assignments for trainings")
     exam: tuple[str, ...] = Field((), description="Assignments for the exam")
     trains: bool = Field(True, description="Whether the policy is trained")
+    like: str = Field(
+        "", description="Another variant, whose memory and policy are examined in another way; nothing else is done"
+    )
 
 
 class Contrast(Settings):
@@ -106,6 +114,9 @@ class LoopSpec(Settings):
 
     @model_validator(mode="after")
     def _known(self) -> LoopSpec:
+        for name, variant in self.variants.items():
+            if variant.like and (variant.like not in self.variants or self.variants[variant.like].like):
+                raise ValueError(f'the variant {name} is like "{variant.like}", which has no training of its own')
         for name, contrast in self.contrasts.items():
             for variant in (*contrast.plus, *contrast.minus):
                 if variant not in self.variants:
@@ -123,8 +134,8 @@ class LoopSpec(Settings):
                     f'there is no variant "{name}"',
                     fix=f"--variant {close}" if close else f"use {', '.join(self.variants)}",
                 )
-        first = next(iter(self.variants))
-        kept = {name: one for name, one in self.variants.items() if not names or name in (first, *names)}
+        wanted = {next(iter(self.variants)), *names, *(self.variants[name].like for name in names)}
+        kept = {name: one for name, one in self.variants.items() if not names or name in wanted}
         contrasts = {name: one for name, one in self.contrasts.items() if {*one.plus, *one.minus} <= kept.keys()}
         return self.model_copy(update={"variants": kept, "contrasts": contrasts})
 
