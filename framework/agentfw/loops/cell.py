@@ -72,7 +72,8 @@ class Cell:
         make_folder(self.shared)
         for number in range(1, self.spec.rounds + 1):
             tell(f"{self.name} round {number} live")
-            places = self._places("store") | newest
+            before = (number - 1) * int(self.spec.live.get("episodes", 0))
+            places = self._places("store") | newest | {"before": str(before)}
             live = self.spec.phase(self.variant, "live", places, seed=self.seed, learned=learned, later=number > 1)
             folder, _ = self._play(self.home / f"{number}-live", live, host)
             learned |= {path.name: path for path in (folder.path / "rewards").glob("[!.]*")}

@@ -32,9 +32,10 @@
     minus = ["A1", "P1"]
 
 In a value, `{store}` is the folder of the cell's memories, `{shared}` a folder that all cells share, `{seed}` the
-cell's seed, `{adapter}` the newest adapter and `{training}` the folder of the training that made it. `carry` is applied
-from the first training on, and `carry_train` in trainings only. `settled` names reward models that learn in live
-phases, each with its setting for the folder of what it has learned. The phases that follow are given that folder.
+cell's seed, `{before}` the number of episodes of earlier live phases, `{adapter}` the newest adapter and `{training}`
+the folder of the training that made it. `carry` is applied from the first training on, and `carry_train` in trainings
+only. `settled` names reward models that learn in live phases, each with its setting for the folder of what it has
+learned. The phases that follow are given that folder.
 """
 
 from __future__ import annotations
@@ -177,7 +178,8 @@ class LoopSpec(Settings):
         phases: tuple[Phase, ...] = ("live", "train", "exam")
         for variant in self.variants:
             for phase in phases:
-                spec = self.phase(variant, phase, {"store": "store", "shared": "shared", "seed": "1"}, seed=1)
+                places = {"store": "store", "shared": "shared", "seed": "1", "before": "0"}
+                spec = self.phase(variant, phase, places, seed=1)
                 try:
                     resolve(spec, host)
                 except AgentfwError as error:

@@ -155,7 +155,7 @@ class SkillGraphMemory(Memory):
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         text = _kept(query.text, _LONGEST_QUERY)
-        if not text.strip() or query.limit < 1:
+        if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
         with translated_errors():
             hits = self.graph.recall(text, user=self._owner(query.user), k=query.limit)

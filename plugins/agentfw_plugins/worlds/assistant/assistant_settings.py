@@ -22,6 +22,9 @@ class AssistantSettings(Settings):
     train_users: int = Field(240, ge=1, description="Number of users of the split train.")
     validation_users: int = Field(48, ge=1, description="Number of users of the split validation.")
     test_users: int = Field(96, ge=1, description="Number of users of the split test.")
+    skip: int = Field(
+        0, ge=0, description="Number of requests before the first one, so that a run goes on from another."
+    )
     circles: int = Field(6, ge=1, description="Number of groups of users with similar tastes.")
     agreement: float = Field(0.9, ge=0, le=1, description="Probability that a taste of a user is that of their circle.")
     stated: float = Field(0.3, ge=0, le=1, description="Probability that a taste is known beforehand.")

@@ -87,8 +87,8 @@ class Errands:
 
     def turn(self, split: str, index: int) -> tuple[str, int]:
         """Whose turn it is, and on which day. Every user has one request a day."""
-        users = self.settings.users(split)
-        return f"{split} {index % users}", index // users + 1
+        users, number = self.settings.users(split), index + self.settings.skip
+        return f"{split} {number % users}", number // users + 1
 
     def knows(self, user: str, split: str) -> bool:
         """Whether somebody is a user of a split."""

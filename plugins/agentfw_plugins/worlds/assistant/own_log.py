@@ -71,13 +71,13 @@ class OwnLog(Errands):
         self._turns = {split: self._in_order(split) for split in _SHARES}
 
     def turn(self, split: str, index: int) -> tuple[str, int]:
-        turns = self._turns.get(split, ())
-        if index >= len(turns):
+        turns, number = self._turns.get(split, ()), index + self.settings.skip
+        if number >= len(turns):
             raise SettingsError(
                 f"environment.logs: {self._folder} has {len(turns):,} requests of the split {split}",
                 fix="play fewer episodes, or add rows to requests.csv",
             )
-        return turns[index]
+        return turns[number]
 
     def knows(self, user: str, split: str) -> bool:
         return self._split(user) == split and user in self._requests

@@ -64,6 +64,16 @@ def test_samples_of_a_task_begin_alike_and_users_with_one_query_are_shown_the_sa
     assert len({task.user for task in tasks}) == 240
 
 
+def test_a_run_can_go_on_with_the_days_after_those_of_another() -> None:
+    first, second = world(), world(skip=240)
+
+    tasks = second.tasks(240, 7, "train")
+
+    later = first.tasks(480, 7, "train")[240:]
+    assert [(task.user, task.query, task.seed) for task in tasks] == [(one.user, one.query, one.seed) for one in later]
+    assert second._errand(tasks[0]).day == 2
+
+
 def test_references_stand_where_they_should() -> None:
     env = world()
     found: dict[str, list[float]] = {}
