@@ -97,6 +97,12 @@ class SkillGraphSettings(Settings):
         ge=0,
         description="Number of users with the same skill before everyone is shown it, at least 3; 0 for never.",
     )
+    by_value: int = Field(
+        0,
+        ge=0,
+        description="Number of skills with the highest scores, of which those with the highest mean reward are shown, "
+        "as MemRL does; 0 to show those with the highest scores.",
+    )
     one_list: bool = Field(
         False,
         description="Keep one list for all users, for comparisons with flat lists. Everyone is shown what anyone said, "
@@ -158,7 +164,10 @@ class SkillGraphMemory(Memory):
         if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
         with translated_errors():
-            hits = self.graph.recall(text, user=self._owner(query.user), k=query.limit)
+            most = max(query.limit, self.settings.by_value)
+            hits = self.graph.recall(text, user=self._owner(query.user), k=most)
+        if self.settings.by_value:
+            hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
         return [Recollection(_shown(hit.skill), hit.score, {"skill": hit.skill.id, **asdict(hit.why)}) for hit in hits]
 
     async def learn(self, episode: Episode, reward: float) -> None:
