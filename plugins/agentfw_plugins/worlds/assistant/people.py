@@ -26,7 +26,7 @@ from .domains import load_domains
 
 __all__ = ["People", "Person"]
 
-_SOCIAL = 0.2
+_SOCIAL = 0.15
 """Added to the weight of fame where guests come."""
 _SECOND = 0.5
 """What a second choice is worth, beside 1 for the favourite."""
