@@ -28,7 +28,7 @@ from pydantic import Field
 
 from agentfw import Episode, Memory, Query, Recollection, Settings
 from agentfw.errors import UsageError
-from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError, followed
+from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError, Why, followed
 
 from .graph_errors import translated_errors
 
@@ -168,7 +168,7 @@ class SkillGraphMemory(Memory):
             hits = self.graph.recall(text, user=self._owner(query.user), k=most)
         if self.settings.by_value:
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
-        return [Recollection(_shown(hit.skill), hit.score, {"skill": hit.skill.id, **asdict(hit.why)}) for hit in hits]
+        return [Recollection(_shown(hit.skill), hit.score, {"skill": hit.skill.id, **_reasons(hit.why)}) for hit in hits]
 
     async def learn(self, episode: Episode, reward: float) -> None:
         with translated_errors():
@@ -241,6 +241,11 @@ class SkillGraphMemory(Memory):
                 if message.content.startswith(_line(skill), shown.end()):
                     found[shown[1]] = skill
         return list(found.values())
+
+
+def _reasons(why: Why) -> dict[str, object]:
+    # Not asdict: it copies deeply, which takes as long as the search itself.
+    return {field.name: getattr(why, field.name) for field in fields(Why)}
 
 
 def _shown(skill: Skill) -> str:
