@@ -119,11 +119,11 @@ class LoopSpec(Settings):
             if variant.like and (variant.like not in self.variants or self.variants[variant.like].like):
                 raise ValueError(f'the variant {name} is like "{variant.like}", which has no training of its own')
         for name, contrast in self.contrasts.items():
-            for variant in (*contrast.plus, *contrast.minus):
-                if variant not in self.variants:
-                    close = nearest(variant, self.variants)
+            for one in (*contrast.plus, *contrast.minus):
+                if one not in self.variants:
+                    close = nearest(one, self.variants)
                     hint = f'; did you mean "{close}"?' if close else ""
-                    raise ValueError(f'the contrast {name} names "{variant}", which is no variant{hint}')
+                    raise ValueError(f'the contrast {name} names "{one}", which is no variant{hint}')
         return self
 
     def chosen(self, names: Sequence[str]) -> LoopSpec:

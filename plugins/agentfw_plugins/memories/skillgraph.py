@@ -168,7 +168,9 @@ class SkillGraphMemory(Memory):
             hits = self.graph.recall(text, user=self._owner(query.user), k=most)
         if self.settings.by_value:
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
-        return [Recollection(_shown(hit.skill), hit.score, {"skill": hit.skill.id, **_reasons(hit.why)}) for hit in hits]
+        return [
+            Recollection(_shown(one.skill), one.score, {"skill": one.skill.id, **_reasons(one.why)}) for one in hits
+        ]
 
     async def learn(self, episode: Episode, reward: float) -> None:
         with translated_errors():
