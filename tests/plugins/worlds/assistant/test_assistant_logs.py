@@ -57,7 +57,7 @@ def test_the_log_has_what_a_preference_model_needs_and_no_truth(tmp_path: Path) 
         counts.setdefault(like["user"], set()).add(like["item"])
     assert result.exit_code == 0
     assert {len(items) for user, items in counts.items() if user.startswith("train")} == {60}
-    assert {len(items) for user, items in counts.items() if not user.startswith("train")} == {3}
+    assert {len(items) for user, items in counts.items() if not user.startswith("train")} == {4}
     assert len(counts) == len(rows(tmp_path / "logs" / "profiles.csv")) == 384
     assert {like["item"] for like in likes} <= {row["item"] for row in rows(tmp_path / "logs" / "items.csv")}
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
