@@ -148,8 +148,11 @@ def outputs(share: float) -> Found:
     while policy.made < wanted:
         _, episode = play(every[index % len(every)], policy)
         index += 1
-        shown = [turn.shown[-1] for turn in episode.turns]
-        silent += sum(len(episode.messages[one].content.split("\n")) < 2 for one in shown)
+        answered = False
+        for event in reversed(episode.events):
+            answered = answered or event.kind == "observation"
+            if event.kind == "seen":  # here a turn began; what follows came of it
+                silent, answered = silent + (not answered), False
     return Found(silent == 0, f"{silent} of {policy.made:,} outputs got no observation", {"silent": silent})
 
 
