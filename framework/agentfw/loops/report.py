@@ -42,16 +42,17 @@ def write_report(
         page.table(_heads(names, leading), [_compared(row, names) for row in contrasts])
     if groups:
         page.section(
-            "Audit",
-            f"{leading} by group of users. A figure with many values is cut into thirds. The least group matters.",
+            "Audit", f"{leading} by group of users. A figure with many values is cut into thirds of the users."
         )
         page.table(
             ["variant", "by", "groups", "least group", "its mean", "all"],
             [_least(some) for some in _by_figure(groups)],
         )
+        first = [one for one in groups if one.variant == rows[0].variant]
         page.table(
-            ["variant", "by", "from", "to", "users", leading],
-            [[one.variant, one.figure, short(one.low), short(one.high), one.users, short(one.mean)] for one in groups],
+            ["by", "group", "users", leading],
+            [[one.figure, _span(one), one.users, short(one.mean)] for one in first],
+            f"All groups of {rows[0].variant}",
         )
     write_whole(path, page.render())
 
@@ -86,5 +87,8 @@ def _least(groups: Sequence[Group]) -> list[Cell]:
     least = min(groups, key=lambda one: one.mean)
     users = sum(one.users for one in groups)
     mean = sum(one.mean * one.users for one in groups) / users
-    span = f"{least.low:g}" if least.low == least.high else f"{least.low:.3g} to {least.high:.3g}"
-    return [least.variant, least.figure, len(groups), span, short(least.mean), short(mean)]
+    return [least.variant, least.figure, len(groups), _span(least), short(least.mean), short(mean)]
+
+
+def _span(one: Group) -> str:
+    return f"{one.low:g}" if one.low == one.high else f"{one.low:.3g} to {one.high:.3g}"
