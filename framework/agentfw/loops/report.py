@@ -34,7 +34,7 @@ def write_report(
         )
     names = (*spec.figures, *spec.details)
     page.section("Variants", "Means over the users of the exam.")
-    page.table(["variant", "", *names], [[row.variant, row.about, *_means(row, names)] for row in rows])
+    page.table(["variant", *names, ""], [[row.variant, *_means(row, names), row.about] for row in rows])
     page.section(f"Beside {rows[0].variant}", "Differences, user by user. p is corrected for the number of variants.")
     page.table(_heads(names, leading), [_compared(row, names) for row in rows[1:]])
     if contrasts:
@@ -63,7 +63,7 @@ def _subtitle(rows: Sequence[Row], leading: str) -> str:
 
 
 def _heads(names: Sequence[str], leading: str) -> list[str]:
-    return ["variant", "", *names, f"p ({leading})"]
+    return ["variant", leading, f"p ({leading})", *(name for name in names if name != leading), ""]
 
 
 def _means(row: Row, names: Sequence[str]) -> list[Cell]:
@@ -71,9 +71,10 @@ def _means(row: Row, names: Sequence[str]) -> list[Cell]:
 
 
 def _compared(row: Row, names: Sequence[str]) -> list[Cell]:
-    found = [row.differences.get(name) for name in names]
+    """A row of differences, the leading figure first."""
     corrected = None if row.corrected is None else short(row.corrected)
-    return [row.variant, row.about, *(None if one is None else one.difference for one in found), corrected]
+    first, *rest = (None if one is None else one.difference for one in map(row.differences.get, names))
+    return [row.variant, first, corrected, *rest, row.about]
 
 
 def _by_figure(groups: Sequence[Group]) -> list[list[Group]]:
