@@ -97,6 +97,7 @@ def test_adds_are_measured_in_graphs_of_each_size(capsys: pytest.CaptureFixture[
     assert all(row["single/s"]["median"] > 0 for row in result["graphs"])
 
 
+@pytest.mark.slow
 def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss")
     result = load("skill_graph_recall").main(["--sizes", "500", "--queries", "10", "--rounds", "2", "--json"])
@@ -375,6 +376,7 @@ def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str])
     assert result["answers equal to one process"]
 
 
+@pytest.mark.slow
 def test_a_pool_schedules_nearly_linearly(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("pool_queue").main(["--requests", "120", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -401,6 +403,7 @@ def test_two_processes_learn_what_one_learns(capsys: pytest.CaptureFixture[str])
     assert result["largest relative difference of weights"] < 1e-5
 
 
+@pytest.mark.slow
 def test_a_warm_cache_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("judge_parallel").main(["--groups", "8", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -408,6 +411,7 @@ def test_a_warm_cache_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["eight against one"] > 1.5
 
 
+@pytest.mark.slow
 def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result

@@ -72,6 +72,7 @@ def test_runs_are_compared_as_before_and_the_help_names_the_other(agentfw: Agent
     assert agentfw("compare").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["day.png", "day.svg"])
 def test_one_episode_becomes_a_picture(agentfw: Agentfw, tmp_path: Path, name: str) -> None:
     agentfw("run", "inbox", "--episodes", "2", "--quiet")

@@ -115,6 +115,7 @@ def test_a_project_has_its_own_default_its_own_folder_and_its_pins(
     assert 'did you mean "default"?' in slip.err
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_is_named_by_its_path(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
     near, far = agentfw(*quick), agentfw(*quick, "--runs", str(tmp_path / "far away"))
 
@@ -151,6 +152,7 @@ def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
     assert "the lower the error, the better" in answer.err
 
 
+@pytest.mark.slow
 def test_runs_of_different_tasks_are_told_apart(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     first = agentfw(*quick, "--json").json["run"]
     second = agentfw(*quick, "--seed", "1", "--json").json["run"]

@@ -240,6 +240,7 @@ def test_two_entry_points_to_one_module(make_plugin: MakePlugin) -> None:
     assert [offer.record.distribution for offer in host.components()] == ["agentfw-one"]
 
 
+@pytest.mark.slow
 def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str]) -> None:
     make_plugin("agentfw-slow", f"import time; time.sleep(0.4)\n{WELL}", name="slow")
     make_plugin("agentfw-well", offers("'saw'", "'a:B'", "''"))
@@ -255,6 +256,7 @@ def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: p
     assert len(host.select_distribution("agentfw-slow")) == 1
 
 
+@pytest.mark.slow
 def test_an_import_of_more_than_a_second_is_noted(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-slow", f"import time; time.sleep(1.05)\n{WELL}", name="slow")
 

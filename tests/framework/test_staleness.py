@@ -48,6 +48,7 @@ class Phases(Observer):
         self.begun.append((name, update))
 
 
+@pytest.mark.slow
 def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(laboratory: Any, tmp_path: Path) -> None:
     phases = Phases()
 
@@ -63,6 +64,7 @@ def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(laboratory:
     assert all(line["served"]["proven"] == 1 for line in folder.updates())
 
 
+@pytest.mark.slow
 def test_evaluations_play_the_newest_version_while_rollouts_go_on(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.train(tmp_path, staleness=2, policy=PAUSED).folder
 
@@ -73,6 +75,7 @@ def test_evaluations_play_the_newest_version_while_rollouts_go_on(laboratory: An
     assert versions == {0: {"base"}, 2: {"bias@2"}, 4: {"bias@4"}}
 
 
+@pytest.mark.slow
 def test_the_learner_resumes_from_the_last_update(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(tmp_path, staleness=1, policy=PAUSED)
 
@@ -90,6 +93,7 @@ def test_the_learner_resumes_from_the_last_update(laboratory: Any, tmp_path: Pat
     assert training.folder.state == "done"
 
 
+@pytest.mark.slow
 def test_a_learner_that_fails_in_its_process_is_named(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(
         tmp_path, staleness=1, learner={"name": "bias", "settings": {"fault": "version"}}, updates=2
@@ -99,6 +103,7 @@ def test_a_learner_that_fails_in_its_process_is_named(laboratory: Any, tmp_path:
         asyncio.run(training.execute())
 
 
+@pytest.mark.slow
 def test_a_training_resumes_after_the_learners_process_has_died(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +129,7 @@ def test_a_training_resumes_after_the_learners_process_has_died(
     assert [line["update"] for line in training.folder.updates()] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_samples_without_logprobs_are_refused_at_the_first_turn(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

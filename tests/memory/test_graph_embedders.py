@@ -36,6 +36,7 @@ def test_the_same_text_gives_the_same_row_alone_and_among_others(embedder: Embed
     assert np.array_equal(together[::-1], embedder.embed(TEXTS[::-1]))
 
 
+@pytest.mark.slow
 def test_every_row_has_length_one_also_that_of_an_empty_text(embedder: Embedder) -> None:
     assert np.linalg.norm(embedder.embed(TEXTS), axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
     assert embedder.embed([]).shape == (0, embedder.dimensions)

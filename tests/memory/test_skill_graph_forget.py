@@ -41,6 +41,7 @@ def fill(graph: SkillGraph, *, seed: int, count: int = 120) -> None:
     graph.recall("meeting", user="ben")
 
 
+@pytest.mark.slow
 def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
     with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32", settings=SMALL) as graph:
         fill(graph, seed=7)

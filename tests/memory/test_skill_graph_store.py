@@ -318,6 +318,7 @@ def test_an_export_is_equal_after_it_was_imported(open_store: Open, tmp_path: Pa
         import_jsonl(other, tmp_path / "one.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

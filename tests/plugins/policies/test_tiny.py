@@ -88,6 +88,7 @@ def test_its_answers_are_understood(kept: Sequence[Episode]) -> None:
     assert sum(formats) / len(formats) >= 0.98
 
 
+@pytest.mark.slow
 def test_it_errs_less_than_any_simple_rule(kept: Sequence[Episode]) -> None:
     errors = [sum(episode.series("error")) / len(episode.series("error")) for episode in kept]
 
@@ -111,6 +112,7 @@ def test_what_it_says_of_its_tokens_is_what_it_thinks_of_them(asked: Sequence[Re
     assert one.usage == Usage(prompt=len(one.prompt_ids), cached=0, sampled=len(one.token_ids))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.5, 1.0), (0.4, 1.0), (2.0, 0.9)])
 def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
     asked: Sequence[Request], temperature: float, top_p: float

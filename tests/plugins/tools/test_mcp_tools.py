@@ -269,6 +269,7 @@ def test_no_process_is_left_when_a_toolbox_is_closed_and_closed_tools_say_so() -
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
     async def run() -> float:
         box = MCPToolbox(MCPSettings(command="sleep", args=("60",)))
@@ -344,6 +345,7 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     assert error.fix.startswith("run it by hand: ")
 
 
+@pytest.mark.slow
 def test_a_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
     began = time.monotonic()
     error = refused(MCPSettings(command="sleep", args=("60",), connect_deadline=0.5))
@@ -351,6 +353,7 @@ def test_a_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
     assert "within 0.5 s" in error.message
 
 
+@pytest.mark.slow
 def test_a_program_that_is_no_server_is_an_error_and_not_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     program = "print('hello there'); print('good bye'); import time; time.sleep(60)"
     error = refused(MCPSettings(command=sys.executable, args=("-c", program), connect_deadline=1))
