@@ -155,9 +155,8 @@ class Recaller:
     def _update_words(self, words: WordIndex, touched: list[int]) -> None:
         if self._words_saved_at:
             # The cache was just filled, so everything is touched. Of a saved index, only later changes are not there.
-            live = np.flatnonzero(self.cache.live)
-            missing, gone = np.setdiff1d(live, words.numbers()), np.setdiff1d(words.numbers(), live)
-            touched = [*gone.tolist(), *missing.tolist(), *self._store.changed(self._words_saved_at)]
+            unlike = np.setxor1d(np.flatnonzero(self.cache.live), words.numbers())
+            touched = np.union1d(unlike, self._store.changed(self._words_saved_at)).astype(np.int64).tolist()
             self._words_saved_at = 0
         texts = self._store.texts(touched)
         for number in touched:

@@ -26,6 +26,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +144,7 @@ class WordIndex:
         here.count += 1
         here.length += sum(counts.values())
         self._part_of[number] = part
-        self._texts[number] = np.array(list(counts.items()), np.int32).tobytes()
+        self._texts[number] = _packed(counts.items())
         self._touch(number)
 
     def remove(self, number: int) -> None:
@@ -242,7 +243,7 @@ class WordIndex:
 
     def _as_known(self, counted: Counter[str]) -> bytes:
         """Return what is kept of a text, if all its terms are known."""
-        return np.array([(self._terms.get(term, -1), count) for term, count in counted.items()], np.int32).tobytes()
+        return _packed((self._terms.get(term, -1), count) for term, count in counted.items())
 
     def _touch(self, number: int) -> None:
         block = number // BLOCK
@@ -255,6 +256,10 @@ class WordIndex:
             self._names.append(term)
             self._uses.append(0)
         return number
+
+
+def _packed(pairs: Iterable[tuple[int, int]]) -> bytes:
+    return array("i", chain.from_iterable(pairs)).tobytes()
 
 
 class Question:
