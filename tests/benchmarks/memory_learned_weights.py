@@ -198,23 +198,25 @@ def ndcg(told: Sequence[int], everything: Sequence[int]) -> float:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     seeds = range(1000, 1003) if options.develop else range(options.first, options.first + options.seeds)
-    penalties = PENALTIES if options.develop else (options.penalty,)
-    rows: dict[float, list[dict[str, Any]]] = {penalty: [] for penalty in penalties}
+    ways = [(late, penalty) for late in (False, True) for penalty in PENALTIES]
+    if not options.develop:
+        ways = [(options.late, options.penalty)]
+    rows: dict[tuple[bool, float], list[dict[str, Any]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
             grown = grow(seed, options.users, options.embedder, Path(folder))
             fixed = judge(grown, FIXED)
-            for penalty in penalties:
-                multiples = fit(grown.choices, penalty)
-                row = {"seed": seed, "lists": len(grown.choices), "held out": len(grown.held_out)}
+            for late, penalty in ways:
+                choices = grown.choices[len(grown.choices) // 2 :] if late else grown.choices
+                multiples = fit(choices, penalty)
+                row = {"seed": seed, "lists": len(choices), "held out": len(grown.held_out)}
                 row["multiples"] = dict(zip(TERMS, multiples.tolist(), strict=True))
                 row["fixed"], row["learned"] = fixed, judge(grown, learned(multiples))
-                rows[penalty].append(row)
-                print(f"seed {seed}, penalty {penalty}: {row['multiples']}", file=sys.stderr, flush=True)
+                rows[late, penalty].append(row)
     return {
         "users": options.users,
         "embedder": options.embedder,
-        "penalties": [{"penalty": penalty, **told(some)} for penalty, some in rows.items()],
+        "ways": [{"late": late, "penalty": penalty, **told(some)} for (late, penalty), some in rows.items()],
     }
 
 
@@ -240,7 +242,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--seeds", type=int, default=5, help="Number of societies.")
     parser.add_argument("--first", type=int, default=0, help="Seed of the first society.")
     parser.add_argument("--penalty", type=float, default=0.01)
-    parser.add_argument("--develop", action="store_true", help="Try all penalties on societies 1000 to 1002.")
+    parser.add_argument("--late", action="store_true", help="Learn from the later half of the trajectories only.")
+    parser.add_argument("--develop", action="store_true", help="Try all ways on societies 1000 to 1002.")
     parser.add_argument("--embedder", default="wordllama")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
@@ -249,8 +252,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(json.dumps(result, indent=2))
         return result
     print(f"societies of {result['users']} people, embedder {result['embedder']}, NDCG@{K} on held-out trajectories")
-    for row in result["penalties"]:
-        print(f"penalty {row['penalty']}: {row['lists']} lists, {row['held out']} held-out trajectories")
+    for row in result["ways"]:
+        way = f"penalty {row['penalty']}, {'the later half of the' if row['late'] else 'all'} lists"
+        print(f"{way}: {row['lists']} lists, {row['held out']} held-out trajectories")
         for figure in ("suitable", "used"):
             one, against = row[figure], row[figure]["difference"]
             seeds = " ".join(f"{value:+.3f}" for value in one["by seed"])
