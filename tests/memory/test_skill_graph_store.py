@@ -295,6 +295,7 @@ def test_who_is_forgotten_is_gone_and_the_others_stay(open_store: Open) -> None:
         "trajectories": 1,
         "nodes": 2,
         "communities": 1,
+        "word_index": 0,
     }
     assert "unmistakable-0" not in "\n".join(json.dumps(record) for record in store.dump())
     assert set(live(store)) == {others}
