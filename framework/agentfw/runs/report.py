@@ -15,6 +15,7 @@ from typing import Any
 
 from ..episode import Episode, Usage
 from ..errors import UsageError
+from ..out import counted
 from ..report import Page, short
 from ..report.html import Cell
 from ..statistics import Interval, bootstrap
@@ -122,7 +123,7 @@ def _cards_of_training(
             cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
     tokens = sum(int(line["rollouts"]["tokens"]) for line in lines)
     seconds = sum(sum(line["seconds"].values()) for line in lines)
-    cards.append(("tokens to learn from", f"{tokens:,}", f"{len(lines)} updates, {_duration(seconds)}"))
+    cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {_duration(seconds)}"))
     return cards
 
 
@@ -226,7 +227,7 @@ def _word_for_word(page: Page, records: _Records, shown: Sequence[Episode]) -> N
     page.section("Transcripts", chosen)
     for episode in shown:
         reward = next(record["reward"] for record in records if record["episode"] == episode.id)
-        note = f"reward {reward:.3f}, {len(episode.turns)} turns"
+        note = f"reward {reward:.3f}, {counted(len(episode.turns), 'turn')}"
         page.details(f"Episode {episode.id}", _transcript(episode), note=note)
 
 
