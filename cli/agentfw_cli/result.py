@@ -104,7 +104,7 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
     cells = []
     for who, figures in beside(summary, run.folder):
         row = [f"{figures[name].estimate:.2f}" if name in figures else "" for name in heads]
-        row.insert(place, _range(figures[headline]))
+        row.insert(place, _range(figures[headline]) if headline in figures else "")
         cells.append([who, *row])
     right = [column for column in range(1, len(titles) + 1) if column != place + 1]
     out.table(["", *titles], cells, right=right)

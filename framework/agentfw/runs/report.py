@@ -177,15 +177,16 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
     summary = Summary.from_record(record) if record else None
     if summary is None or not summary.references:
         return
-    names = folder.columns or {folder.headline: folder.headline}
+    headline = folder.headline
+    others = {name: title for name, title in folder.columns.items() if name != headline}
     page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
     page.table(
-        ["", folder.headline, "from", "to", *names.values()],
+        ["", headline, "from", "to", *others.values()],
         [
             [
                 who,
-                *_bounds(figures[folder.headline]),
-                *(short(figures[name].estimate) if name in figures else None for name in names),
+                *(_bounds(figures[headline]) if headline in figures else (None, None, None)),
+                *(short(figures[name].estimate) if name in figures else None for name in others),
             ]
             for who, figures in beside(summary, folder)
         ],
