@@ -50,7 +50,7 @@ class KeypointJudgement:
     """How far each point was met, from 0 to 2."""
     failure: str = ""
     """Why it couldn't be judged, or empty."""
-    usage: Usage = _NO_USAGE
+    usage: Usage = field(default=_NO_USAGE, compare=False)
     """Tokens of the questions asked about it. 0 if the marks came from the cache."""
 
 
