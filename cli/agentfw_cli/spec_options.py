@@ -83,7 +83,8 @@ def with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, A
         for text in given[key]:
             name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")
             own = {_WITH_MORE[key]: _weight(more) if key == "rewards" else more} if equals else {}
-            choices.append({**kept(before.get((name, own.get("alias", ""))), name), **own})
+            alias = str(own.get("alias", ""))
+            choices.append({**kept(before.get((name, alias)), name), **own})
         given[key] = choices
     return {**values, **given}
 

@@ -23,7 +23,7 @@ def test_an_error_that_can_not_even_be_shown_is_told_with_its_plugin(
 
     answer = agentfw(*(quick if words == ("run",) else words))
 
-    assert answer.code == 0
+    assert answer.code == (3 if words == ("doctor",) else 0)
     assert "agentfw-mute 1.0.0" in answer.out + answer.err
     assert "Wordless: its text can't be shown" in " ".join((answer.out + answer.err).split())
 
@@ -86,10 +86,9 @@ def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, i
     answer = agentfw("run", "odd", "--episodes", "2")
 
     assert answer.code == 0, answer.err
-    assert [line.split() for line in answer.out.splitlines() if line.startswith(("scripted", "nobody"))] == [
-        ["nobody", "0.00", "0.00", "to", "0.00"],
-        ["scripted", "1.00"],
-    ] or "1.00" in answer.out
+    cells = {line.split()[0]: line.split()[1:] for line in answer.out.splitlines() if line}
+    assert cells["scripted"] == ["1.00"]
+    assert cells["nobody"][0] == "0.00"
     assert (next(Path("runs").iterdir()) / "report.html").is_file()
     assert "bug" not in answer.err
 
