@@ -68,6 +68,9 @@ def _figures_before_and_after(summary: Summary, headline: str, out: Out) -> None
     record = summary.to_record()
     rows = []
     for name in in_order(record["figures"], headline):
+        whole, at, _ = name.partition("@")
+        if at and record["figures"].get(whole) == record["figures"][name]:
+            continue  # `judge@1`, where only the first day was played, is the figure itself
         before = record["before"].get(name)
         start = figure_row(name, before)[1:] if before else ["", ""]
         rows.append([name, *start, *figure_row(name, record["figures"][name])[1:]])

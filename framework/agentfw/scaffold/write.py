@@ -55,9 +55,17 @@ _PARTS = {
     "memory": _Part("notes", "LastNotes", "The last notes on each user, in SQLite", "agentfw run --memory {}"),
     "reward": _Part("brevity", "Brevity", "Answers that come to the point", "agentfw run --reward {}"),
     "optimizer": _Part(
-        "leave_one_out", "LeaveOneOut", "Each sample against the mean of the others", "agentfw train --optimizer {}"
+        "leave_one_out",
+        "LeaveOneOut",
+        "Each sample against the mean of the others",
+        "agentfw train assistant --optimizer {}",
     ),
-    "learner": _Part("token_bias", "TokenBias", "A bias for each token, without a GPU", "agentfw train --learner {}"),
+    "learner": _Part(
+        "token_bias",
+        "TokenBias",
+        "A bias for each token, without a GPU",
+        "agentfw train ENVIRONMENT --policy POLICY --learner {}",
+    ),
     "tracker": _Part("csv_file", "CsvFile", "All figures of a run in one CSV file", "agentfw run --tracker {}"),
     "world": _Part(
         "kettle",
@@ -135,10 +143,12 @@ def _files(names: Names, kind: str) -> dict[str, str]:
     """Every file of the package with its text, by its path below the package's folder."""
     part = _PARTS[kind]
     kind_of = KINDS["environment" if kind == "world" else kind] if kind != "hook" else None
+    title = kind_of.title if kind_of else kind
     values = {
         **values_for(names),
         "kind": kind,
-        "title": kind_of.title if kind_of else kind,
+        "title": title,
+        "a_title": f"{'an' if title[0] in 'aeiou' else 'a'} {title}",
         "hook": kind_of.hook if kind_of else "",
         "module": part.module,
         "factory": part.factory,
