@@ -15,6 +15,7 @@ from typing import Any
 
 from agentfw.episode import Episode, Turn
 from agentfw.errors import AgentfwError
+from agentfw.out import counted
 from agentfw.runs.observer import Observer, RunInfo
 from agentfw.runs.summary import intervals, leading
 from agentfw.statistics import Interval
@@ -84,7 +85,7 @@ class _EpisodeProgress(Progress):
     def started(self, run: RunInfo, done: int) -> None:
         spec, total = run.spec, run.folder.total
         scene = str(run.folder.about["scene"])
-        parts = [spec.environment.name, scene or ("1 episode" if total == 1 else f"{total} episodes")]
+        parts = [spec.environment.name, scene or counted(total, "episode")]
         parts += [f"policy {spec.policy.name}", *(f"memory {memory.name}" for memory in spec.memories)]
         # An environment with a scene has rounds or something like them: there the interface makes no difference.
         parts += [] if scene else [spec.interface.replace("_", " ")]
@@ -168,7 +169,7 @@ class _UpdateProgress(Progress):
         kinds = {"optimizer": spec.optimizer, "learner": spec.learner, "teacher": spec.teacher}
         parts += [f"{kind} {choice.name}" for kind, choice in kinds.items() if choice is not None]
         parts += [f"memory {memory.name}" for memory in spec.memories]
-        parts += [f"{spec.updates} updates of {spec.tasks} x {spec.samples} episodes", f"seed {spec.seed}"]
+        parts += [f"{counted(spec.updates, 'update')} of {spec.tasks} x {spec.samples} episodes", f"seed {spec.seed}"]
         self.tell("   ".join(parts), "bold")
         if done:
             self.tell(f"{done} of the updates are there already", "dim")

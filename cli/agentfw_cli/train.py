@@ -41,6 +41,11 @@ def train(**given: Any) -> None:
 def _check(values: Mapping[str, Any]) -> None:
     from agentfw.errors import UsageError
 
+    if values.get("environment") is None:
+        raise UsageError(
+            "a training needs an environment",
+            fix="name one, such as agentfw train calendar; see: agentfw plugins list --kind environment",
+        )
     if values.get("optimizer") is None:
         raise UsageError(
             "a training needs an optimizer", fix="--optimizer NAME; see: agentfw plugins list --kind optimizer"

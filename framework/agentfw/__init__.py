@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .engagement import Engagement
     from .environment import Environment, World, action
     from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn, Usage
-    from .hookspecs import NamedSpec, hookimpl
+    from .hookspecs import NamedSpec, NamedTemplate, hookimpl
     from .host import Host, HostOptions, PluginRecord, Registered
     from .host.project import ProjectFile, find_project
     from .interfaces import EventDriven, Interface, Polling, Reflex, StepLoop, parse_interface
@@ -81,6 +81,7 @@ __all__ = [
     "Message",
     "Moment",
     "NamedSpec",
+    "NamedTemplate",
     "Nested",
     "Observation",
     "Observer",
@@ -148,7 +149,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Turn",
         "Usage",
     ),
-    "hookspecs": ("NamedSpec", "hookimpl"),
+    "hookspecs": ("NamedSpec", "NamedTemplate", "hookimpl"),
     "host": ("Host", "HostOptions", "PluginRecord", "Registered"),
     "interfaces": ("EventDriven", "Interface", "Polling", "Reflex", "StepLoop", "parse_interface"),
     "learner": ("Batch", "Learner", "Update"),

@@ -151,7 +151,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("train",), 2, "spec.environment: is required"),
+        (("train",), 2, "a training needs an environment"),
         (("train", "bandti"), 2, 'did you mean "bandit"?'),
         ((*WORDS[:4], "--no-plugin", "builtin"), 2, "a training needs an optimizer"),
         ((*WORDS, "--set", "learner.rat=2"), 2, 'did you mean "rate"?'),

@@ -92,6 +92,7 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
         ),
         ({"learner": fault("bias", "version")}, PluginError, "returned no new version: bias at"),
         ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
+        ({"optimizer": fault("centred", "elsewhere")}, PluginError, "gave turn 1000 of episode 0000"),
         ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
     ],
 )

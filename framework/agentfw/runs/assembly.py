@@ -109,7 +109,11 @@ class Assembly:
         names = [tool.action.name for tool in self.tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise UsageError(f"two tools are called {', '.join(twice)}", fix="start a new run without one of them")
+            raise UsageError(
+                f"two tools are called {', '.join(twice)}",
+                fix="start a new run without one of them, or with a prefix for those of one toolbox, "
+                "such as --set tool.NAME.prefix=files_",
+            )
 
     async def close(self) -> None:
         """Close every component, even if closing one of them fails."""
@@ -134,7 +138,7 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     host.provide(engine=engine)
 
     def guard(kind: str, choice: Choice) -> Guard:
-        return Guard(host, kind, choice.name, spec.deadline)
+        return Guard(host, kind, choice.name, spec.deadline, choice.label)
 
     made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:

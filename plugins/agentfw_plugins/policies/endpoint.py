@@ -34,6 +34,7 @@ Answer = TypeVar("Answer")
 _TRIED_AGAIN = {408, 409, 429}  # also retried: every 5xx
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which doubles from try to try
 _CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
+_LARGEST = 32_000_000  # bytes of an answer; 100,000 tokens with their ids and logprobs take about 20 MB
 
 
 class Malformed(Exception):
@@ -65,6 +66,18 @@ class _Connection(NamedTuple):
     client: httpx.AsyncClient
     slots: asyncio.Semaphore
     lock: asyncio.Lock
+
+
+class _Answer(NamedTuple):
+    """An HTTP response, read to its end."""
+
+    status: int
+    headers: httpx.Headers
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
 
 
 class Endpoint:
@@ -144,7 +157,7 @@ class Endpoint:
             asked: float | None = None  # how long the server asks to wait
             try:
                 async with asyncio.timeout_at(until):
-                    response = await self._connection().client.request(method, url, content=content, headers=headers)
+                    answer = await self._send(method, url, content, headers)
             except TimeoutError:
                 last = f"{last}, then no answer in time" if last else "no answer in time"
                 check = "the server may be overloaded: lower concurrency, or raise deadline"
@@ -153,23 +166,22 @@ class Endpoint:
                 last = f"{type(error).__name__}: {error}".removesuffix(": ")
                 check = "check that the server is running, and that the port is right"
             else:
-                words = _plain_words(response, key)
-                if response.status_code in _TRIED_AGAIN or response.status_code >= 500:
-                    last, asked = f"HTTP {response.status_code}: {words}", _retry_after(response)
-                    busy = response.status_code == 429
+                if answer.status in _TRIED_AGAIN or answer.status >= 500:
+                    last, asked = f"HTTP {answer.status}: {_plain_words(answer.text, key)}", _retry_after(answer)
+                    busy = answer.status == 429
                     check = "lower concurrency, or raise deadline" if busy else "see the server's log"
-                elif 300 <= response.status_code < 400:
-                    where = response.headers.get("location") or "an address that it doesn't name"
-                    raise Refused(url, response.status_code, f"it redirects to {one_line(where)}")
-                elif response.status_code != 200:
-                    raise Refused(url, response.status_code, words)
+                elif 300 <= answer.status < 400:
+                    where = answer.headers.get("location") or "an address that it doesn't name"
+                    raise Refused(url, answer.status, f"it redirects to {one_line(where)}")
+                elif answer.status != 200:
+                    raise Refused(url, answer.status, _plain_words(answer.text, key))
                 else:
                     try:
-                        return read(response.text if text else response.json())
+                        return read(answer.text if text else json.loads(answer.content))
                     except Malformed as error:
-                        last = f"{error}: {words}"
+                        last = f"{error}: {_plain_words(answer.text, key)}"
                     except (ValueError, RecursionError):
-                        last = f"the answer is not JSON: {words}"
+                        last = f"the answer is not JSON: {_plain_words(answer.text, key)}"
                     check = self._advice
             pause = self._jitter.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (tries - 1)))
             if asked is not None:
@@ -182,8 +194,21 @@ class Endpoint:
             f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
         )
 
+    async def _send(self, method: str, url: str, content: str | None, headers: Mapping[str, str]) -> _Answer:
+        client = self._connection().client
+        async with client.stream(method, url, content=content, headers=headers) as response:
+            received = bytearray()
+            async for part in response.aiter_bytes():
+                received += part
+                if len(received) > _LARGEST:
+                    raise EndpointError(
+                        f"{url} sent more than {_LARGEST // 1_000_000} MB in one answer, and the rest was not read",
+                        fix=f"{self._advice}, or lower max_tokens",
+                    )
+            return _Answer(response.status_code, response.headers, bytes(received))
 
-def _retry_after(response: httpx.Response) -> float | None:
+
+def _retry_after(response: _Answer) -> float | None:
     """The Retry-After header in seconds from now. It contains either seconds or a date."""
     value = response.headers.get("retry-after", "")
     try:
@@ -196,9 +221,8 @@ def _retry_after(response: httpx.Response) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _plain_words(response: httpx.Response, key: str) -> str:
+def _plain_words(text: str, key: str) -> str:
     """An error answer on one line, if possible the server's own message. Keys that servers quote are removed."""
-    text = response.text
     try:
         reply: Any = json.loads(text)
         for name in ("error", "detail"):

@@ -527,6 +527,18 @@ def test_a_long_answer_of_a_failing_server_is_told_shortly() -> None:
 
 
 @pytest.mark.slow
+def test_an_answer_of_fifty_megabytes_is_given_up_and_not_asked_for_again() -> None:
+    huge = Reply(b'{"choices": [' + b" " * 50_000_000 + b"]}")
+
+    with serving(huge) as (address, server):
+        error = fails(policy_at(address))
+
+    assert f"{address}/chat/completions sent more than 32 MB in one answer" in error.message
+    assert "OpenAI-compatible server" in error.fix
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.slow
 def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
     with serving(slow(3.0)) as (address, server):
         error = fails(policy_at(address, deadline=0.5))
