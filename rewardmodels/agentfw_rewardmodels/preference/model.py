@@ -224,6 +224,15 @@ class PreferenceModel:
             dict(zip(self._state.items, self._item_rows, strict=True)),
         )
 
+    def without(self, user: str) -> PreferenceModel:
+        """Return a model without this user: without their likes, their profile and their vectors.
+
+        Others change only through the graph: what the user liked loses a neighbour.
+        """
+        if user not in self.users:
+            raise UnknownUserError(user)
+        return PreferenceModel(self._state.without(user), self._encoder, self._encoder_is)
+
     @overload
     def report(self) -> ModelReport: ...
 

@@ -219,8 +219,17 @@ class Assistant(Environment):
             "tool_success": max(0.0, 1 - failed / calls) if calls else math.nan,
             "stars": self._stars,
             f"judge@{self.errand.day}": marks.judge,
+            **self._who(),
         }
         return {name: value for name, value in figures.items() if not math.isnan(value)}
+
+    def _who(self) -> dict[str, float]:
+        """Who the user is, for an audit by groups of users. Figures only: rewards don't read it."""
+        person = self.errand.person
+        if not any(person.tastes.values()):
+            return {}
+        stated = sum(map(len, person.stated.values()))
+        return {"circle": person.circle, "conformity": person.conformity, "stated_before": float(stated)}
 
     def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
         return figures_of_players(self._errand(task), self.errands)
