@@ -430,7 +430,20 @@ def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytes
 
 @pytest.mark.slow
 def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--work", str(tmp_path), "--seeds", "7", "--updates", "1", "--tasks", "4", "--merchants", "4", "--days", "2"]
+    size = [
+        "--work",
+        str(tmp_path),
+        "--seeds",
+        "7",
+        "--updates",
+        "1",
+        "--tasks",
+        "4",
+        "--merchants",
+        "4",
+        "--days",
+        "2",
+    ]
 
     first = load("merchant_table").main([*size, "--references", "12", "--json"])
     again = load("merchant_table").main([*size, "--references", "12"])

@@ -32,7 +32,8 @@ class LinearLearnerSettings(LinearSettings):
 class Trainable(Protocol):
     """Settings of a linear policy and of its training."""
 
-    learning_rate: float
+    @property
+    def learning_rate(self) -> float: ...
 
     def start(self) -> dict[str, float]: ...
 

@@ -31,6 +31,8 @@ __all__ = ["Etapp", "EtappSettings"]
 
 _OFFERED = 8
 """Number of tools that a search for tools finds."""
+_UNKNOWN = {"type": "object", "properties": {}}
+"""Parameters of a tool whose documentation the agent has to look up."""
 _SEARCH = Action(
     "search_tools",
     "Search for tools by what they should do. Tools that are found can then be called.",
@@ -127,7 +129,7 @@ class Etapp(Environment):
             schema = self.copy.schemas[name]
             # Tools that must be searched for are known to the parser by their names alone.
             hidden = self.settings.tools == "retrieved"
-            yield Action(name, "" if hidden else schema.description, {} if hidden else dict(schema.parameters))
+            yield Action(name, "" if hidden else schema.description, _UNKNOWN if hidden else dict(schema.parameters))
 
     # What the agent can do
 
@@ -194,16 +196,15 @@ class Etapp(Environment):
         }
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
-        """Look at everything that can be looked at without an argument, then answer."""
+        """Look at what can be looked at without an argument, or for tools where there are none yet. Then answer."""
         if moment.of("request"):
-            calls = [
-                Intervention(name)
-                for name in self.instruction.tools
-                if self.copy.schemas[name].work.verb == "read"
-                and not self.copy.schemas[name].parameters.get("required")
-            ]
-            if calls and self.settings.tools == "given":
-                yield from calls
+            if self.settings.tools == "retrieved":
+                yield Intervention(_SEARCH.name, {"query": self.instruction.query})
+                return
+            schemas = [self.copy.schemas[name] for name in self.instruction.tools]
+            looks = [one for one in schemas if one.work.verb == "read" and not one.parameters.get("required")]
+            yield from (Intervention(one.name) for one in looks)
+            if looks:
                 return
         yield "This is all that I could find."
 

@@ -75,6 +75,7 @@ class MerchantMarket(Environment):
         self.settings = settings or MerchantSettings()
         self.merchants = _merchants(self.settings.model_copy(update={"cache": ""}).model_dump_json())
         self.analyses = Analyses(self.merchants.market, self.settings.cache)
+        self._of_references = Analyses(self.merchants.market)
 
     # The task
 
@@ -206,7 +207,7 @@ class MerchantMarket(Environment):
         }
 
     def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
-        return figures_of_planners(self._order(task), self.merchants, Analyses(self.merchants.market))
+        return figures_of_planners(self._order(task), self.merchants, self._of_references)
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
         """Cover the topics, and rank by what the merchant has stated. Try once more what gave no answer."""

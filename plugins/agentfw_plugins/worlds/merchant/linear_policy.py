@@ -102,7 +102,8 @@ class _Turn:
     def calls(self, observation: Observation) -> list[Intervention]:
         data = observation.data
         if observation.name == "request":
-            plan = plan_of(*self._chosen(data))
+            chosen, unlinked = self._chosen(data)
+            plan = plan_of(chosen, unlinked=unlinked)
         elif observation.name == "evidence":
             failed = data["failed"] if data["plans_left"] else {}
             plan = plan_of(failed.values(), done=data["done"]) if failed and self._flips("retry") else []

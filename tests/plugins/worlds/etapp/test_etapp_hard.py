@@ -87,12 +87,11 @@ def test_a_policy_writes_and_what_cannot_be_used_is_counted_and_drawn_anew(copy_
     def rule(moment: Moment) -> list[str]:
         number = moment.observations[0].data["attempt"]
         said = {0: "No.", 1: '{"query": "short", "personal": ["a"], "proactive": ["b"]}'}
+        brief = brief_of(load_copy(str(copy_folder)), number)
         query = (
-            "Please arrange my whole evening around the concert, as always."
-            if number in (2, 3)
-            else f"{brief_of(load_copy(str(copy_folder)), number)}"
+            "Please arrange my evening." if number in (2, 3) else f"{brief.person}: {', '.join(brief.tools)}, at once"
         )
-        return [said.get(number, json.dumps({"query": query[:1900], "personal": ["a"], "proactive": ["b"]}))]
+        return [said.get(number, json.dumps({"query": query, "personal": ["a"], "proactive": ["b"]}))]
 
     counts = asyncio.run(
         make_hard(load_copy(str(copy_folder)), tmp_path, PolicyWriter(ScriptedPolicy(rule=rule)), name="one", count=10)

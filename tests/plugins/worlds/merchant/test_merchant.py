@@ -280,6 +280,7 @@ def test_a_warmed_market_has_every_analysis_that_a_plan_asks_for(tmp_path: Path)
         assert episode.outcome["cache_hits"] == episode.outcome["steps"]
 
 
+@pytest.mark.slow
 def test_references_stand_where_they_should() -> None:
     env = world()
     found: dict[str, list[float]] = {}
@@ -294,6 +295,7 @@ def test_references_stand_where_they_should() -> None:
     assert means["fixed plan"] < means["stated profile"] < means["knows the truth"]
 
 
+@pytest.mark.slow
 def test_an_episode_depends_on_its_task_and_on_nothing_before_it() -> None:
     tasks = world().tasks(40, 7, "test")
     shuffled = random.Random(1).sample(tasks, len(tasks))
