@@ -4,8 +4,8 @@
     python tests/benchmarks/merchant_table.py --work FOLDER --preference --json
 
 Rows: simple planners on test tasks; `agentfw train merchant` before and after, seed by seed, on held-out tasks; and
-`agentfw run merchant` on test merchants with the trained planner, with the skill graph and without, paired by merchant.
-`--preference` trains once more with a fitted preference model as personal reward (extra `rewardmodels`).
+`agentfw run merchant` on test merchants, with the skill graph and without, paired by merchant. `--preference` trains
+once more with a fitted preference model as personal reward (extra `rewardmodels`).
 What is in FOLDER is not done again.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from agentfw import Host, Run
 from agentfw.runs import RunFolder, parse_spec, read_spec
-from agentfw.statistics import Interval, bootstrap, paired_difference
+from agentfw.statistics import Interval, paired_difference
 from agentfw_plugins.worlds.merchant.environment import MerchantMarket
 from agentfw_plugins.worlds.merchant.logs import write_logs
 from agentfw_plugins.worlds.merchant.merchant_settings import MerchantSettings
@@ -62,24 +62,18 @@ def gain(folder: RunFolder, updates: int, figure: str) -> dict[str, Any]:
     return {"before": fmean(before), "after": fmean(after), **_bounds(found.difference)}
 
 
-def exam(folder: RunFolder, memory: bool, options: argparse.Namespace, host: Host, name: str) -> dict[str, float]:
-    """The mean profile match of each test merchant after their first day."""
-    weights = sorted(folder.path.rglob("weights.json"), key=lambda path: path.stat().st_mtime)[-1]
+def matches(seed: int, memory: bool, options: argparse.Namespace, host: Host) -> dict[str, float]:
+    """The mean profile match of each test merchant after their first day, with the planner that ships."""
     spec = read_spec(Path(host.find_spec("merchant").path))
-    spec |= {
-        "environment": {"name": "merchant", "settings": {"test_merchants": options.merchants}},
-        "policy": {"name": "merchant-linear", "settings": {"weights": str(weights)}},
-        "episodes": options.days * options.merchants,
-        "concurrency": options.merchants,
-        "sampling": {"temperature": 0.0},
-    }
-    spec["memories"] = spec["memories"] if memory else []
-    run = played(Path(options.work) / name, spec, host)
-    matches: dict[str, list[float]] = {}
-    for record in run.result():
-        if record["task"]["index"] >= options.merchants:
-            matches.setdefault(record["task"]["user"], []).append(record["outcome"]["profile_match"])
-    return {user: fmean(values) for user, values in matches.items()}
+    spec["environment"]["settings"] |= {"test_merchants": options.merchants}
+    spec |= {"episodes": options.days * options.merchants, "concurrency": options.merchants, "seed": seed}
+    spec |= {"sampling": {"temperature": 0.0}, "memories": spec["memories"] if memory else []}
+    run = played(Path(options.work) / f"memory-{seed}-{memory}", spec, host)
+    found: dict[str, list[float]] = {}
+    for episode in run.episodes():
+        if episode.task.index >= options.merchants:
+            found.setdefault(episode.task.user, []).append(episode.outcome["profile_match"])
+    return {user: fmean(values) for user, values in found.items()}
 
 
 def preference_reward(options: argparse.Namespace) -> list[Any]:
@@ -112,15 +106,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for figure in ("visible_score", "score", "profile_match"):
                 row = {"rewards": name, "seed": seed, "figure": figure}
                 result["trainings"].append(row | gain(folder, options.updates, figure))
-            with_it, without = (
-                exam(folder, memory, options, host, f"exam-{name}-{seed}-{memory}") for memory in (True, False)
-            )
-            difference = paired_difference(with_it, without)
-            row = {"rewards": name, "seed": seed, "with": fmean(with_it.values()), "without": fmean(without.values())}
-            result["memory"].append(row | _bounds(difference.difference) | {"p": difference.p_value})
-    for name in rewards:
-        rows = [row for row in result["memory"] if row["rewards"] == name]
-        result[f"memory, {name}"] = _bounds(bootstrap([row["mean"] for row in rows]))
+    for seed in options.seeds:
+        with_it, without = (matches(seed, memory, options, host) for memory in (True, False))
+        difference = paired_difference(with_it, without)
+        row = {"seed": seed, "with": fmean(with_it.values()), "without": fmean(without.values())}
+        result["memory"].append(row | _bounds(difference.difference) | {"p": difference.p_value})
     return {**result, "seconds": round(time.perf_counter() - began, 1)}
 
 
@@ -159,10 +149,10 @@ def _tell(result: Mapping[str, Any]) -> None:
             f"{row['mean']:+.3f} [{row['low']:.3f}, {row['high']:.3f}] |"
         )
     print("\nProfile match of test merchants, with skillgraph and without:\n")
-    print("| rewards | seed | with | without | difference | p |\n| --- | --- | --- | --- | --- | --- |")
+    print("| seed | with | without | difference | p |\n| --- | --- | --- | --- | --- |")
     for row in result["memory"]:
         print(
-            f"| {row['rewards']} | {row['seed']} | {row['with']:.2f} | {row['without']:.2f} | "
+            f"| {row['seed']} | {row['with']:.2f} | {row['without']:.2f} | "
             f"{row['mean']:+.2f} [{row['low']:.2f}, {row['high']:.2f}] | {row['p']:.3f} |"
         )
     print(f"\n{result['seconds']} s")

@@ -25,7 +25,7 @@ from .apps import Apps
 from .copy_of_etapp import Copy, Instruction, load_copy, request_text, views_for
 from .etapp_settings import EtappSettings
 from .queries import search
-from .splits import split_of
+from .splits import shuffled, split_of
 
 __all__ = ["Etapp", "EtappSettings"]
 
@@ -218,7 +218,8 @@ class Etapp(Environment):
 def _cached_pairs(names: tuple[str, ...], numbers: tuple[int, ...], part: str) -> dict[str, list[tuple[str, int]]]:
     if part == "instance":
         return split_of([(name, number) for number in numbers for name in names])
-    return {split: [(name, number) for number in some for name in names] for split, some in split_of(numbers).items()}
+    by_instruction = split_of(numbers)
+    return {split: shuffled([(name, one) for one in some for name in names]) for split, some in by_instruction.items()}
 
 
 def _pairs(copy: Copy, part: str, users: int) -> dict[str, list[tuple[str, int]]]:

@@ -51,6 +51,9 @@ REGISTRATION = Registration(
     specs=[
         NamedSpec("merchant", str(_SPECS / "merchant.toml"), "Five days of 24 merchants, with a skill graph"),
         NamedSpec(
+            "loop-merchant", str(_SPECS / "loop-merchant.toml"), "agentfw loop merchant: memory and training, by parts"
+        ),
+        NamedSpec(
             "train-merchant", str(_SPECS / "train-merchant.toml"), "agentfw train merchant: PARPO on the linear planner"
         ),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from .market import Category
@@ -22,7 +22,12 @@ class Evidence:
     """How well each product of the category does, from 0 to 1, where the analysis ranks products."""
 
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "skill": self.skill,
+            "figures": dict(self.figures),
+            "text": self.text,
+            "ranking": dict(self.ranking),
+        }
 
 
 @dataclass(frozen=True, slots=True)
