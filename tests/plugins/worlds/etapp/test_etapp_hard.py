@@ -106,6 +106,7 @@ def test_a_policy_writes_and_what_cannot_be_used_is_counted_and_drawn_anew(copy_
         asyncio.run(make_hard(load_copy(str(copy_folder)), tmp_path, write_by_template, name="two", count=10))
 
 
+@pytest.mark.slow
 def test_a_writer_that_repeats_itself_comes_to_an_end(copy_folder: Path, tmp_path: Path) -> None:
     async def parrot(brief: HardBrief) -> Draft:
         return Draft("Please see to everything today.", ("a",), ("b",))
