@@ -452,3 +452,30 @@ def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytes
     assert sync["age"] == 0
     assert 0 <= late["age"] <= 1
     assert len(sync["rollouts"]) == len(late["rollouts"]) == 2
+
+
+@pytest.mark.slow
+def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = [
+        "--work",
+        str(tmp_path),
+        "--seeds",
+        "7",
+        "--updates",
+        "1",
+        "--tasks",
+        "4",
+        "--merchants",
+        "4",
+        "--days",
+        "2",
+    ]
+
+    first = load("merchant_table").main([*size, "--references", "12", "--json"])
+    again = load("merchant_table").main([*size, "--references", "12"])
+
+    assert {one: value for one, value in first.items() if one != "seconds"} == {
+        one: value for one, value in again.items() if one != "seconds"
+    }
+    assert "| knows the truth |" in capsys.readouterr().out
+    assert first["references"]["fixed plan"]["score"] < first["references"]["knows the truth"]["score"]
