@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from agentfw import Brief, Environment, Intervention, Moment, Scheduled, Seeds, Task, Time, Turn, World, action
@@ -30,10 +31,14 @@ from agentfw_rewardmodels.timing import (
     Dependencies,
     Dialogue,
     Opportunity,
+    TurnOpportunities,
+    next_questions,
     read_answer,
     read_value,
 )
+from agentfw_rewardmodels.timing.questions import Encode
 
+from ...rewards.library_errors import translated_errors
 from .asg import ActionStates, observed
 from .conversations import Asked, asked_turns, conversations
 from .dataset import Example
@@ -61,10 +66,13 @@ class Proactive(Environment):
         "missed": "missed",
     }
 
+    inspector = "agentfw proactive view"
+
     def __init__(self, settings: ProactiveSettings | None = None) -> None:
         self.settings = settings or ProactiveSettings()
         self.domain = load_domain(self.settings.domain or domain_names()[0])
         self.catalog: Catalog = self.domain.catalog
+        self._encode = _encoder(self.settings.encoder) if self.settings.questions else None
 
     def goal(self) -> str:
         return instructions(self.settings, self.catalog)
@@ -98,6 +106,7 @@ class Proactive(Environment):
             pt_of=self.settings.pt_of,
             catalog=self.catalog,
             dependencies=Dependencies.of(self.catalog) if whole else None,
+            encode=self._encode,
         )
 
     # -- the dialogue --------------------------------------------------------------------------------------------------
@@ -153,10 +162,17 @@ class Proactive(Environment):
         answer, self._answer = self._answer or Answer(), None
         missing = self._states.missing() if self.settings.questions else None
         self._states.predict(answer.opportunities)
-        reference = self._example.annotation.at(self._number)
+        reference = self._reference(self._example, self._number)
         figures = self._tally_of_episode.add(answer, reference, self._example.annotation.windows, missing)
         for name, value in figures.items():
             self.world.measure(name, value)
+
+    def _reference(self, example: Example, number: int) -> TurnOpportunities:
+        """What is expected at a turn, with the questions that the professional asks next if questions are measured."""
+        reference = example.annotation.at(number)
+        if not self.settings.questions or reference.questions:
+            return reference
+        return replace(reference, questions=next_questions(example.dialogue.turns, number))
 
     # -- what the agent does -------------------------------------------------------------------------------------------
 
@@ -229,3 +245,11 @@ def read_turn(turn: Turn, catalog: Catalog) -> Answer:
         if call.name == "predict":
             return read_value(dict(call.arguments), catalog)
     return read_answer(turn.text, catalog)
+
+
+@lru_cache(maxsize=4)
+def _encoder(name: str) -> Encode:
+    from agentfw_rewardmodels.preference.encoders import open_encoder
+
+    with translated_errors():
+        return open_encoder(name).encode
