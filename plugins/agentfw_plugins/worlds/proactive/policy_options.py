@@ -98,9 +98,7 @@ def asking(chosen: Chosen, work: Callable[[Progress], Coroutine[Any, Any, Result
     found = asyncio.run(whole())
     out.progress("")
     if found.unused:
-        out.note(
-            f"{found.unused} answers in {journal} are to other questions, for example with another catalog: not used"
-        )
+        out.note(f"{found.unused} answers in {journal} are to other questions, for example of another policy: not used")
     return found
 
 
