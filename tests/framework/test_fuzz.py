@@ -240,7 +240,7 @@ class Damaging(Policy):
 @pytest.mark.slow
 def test_of_three_damaged_answers_in_ten_none_stops_an_annotation(tmp_path: Path) -> None:
     domain = load_domain("home_loan")
-    examples = generated(domain, "train", 1, 12)
+    examples = generated(domain, "train", 1, 5)
     policy = Damaging(examples)
 
     found = asyncio.run(
@@ -250,7 +250,7 @@ def test_of_three_damaged_answers_in_ten_none_stops_an_annotation(tmp_path: Path
     # What couldn't be used was asked for again. Some damage leaves an answer that can be read, but says something else.
     assert found.failed == {}
     assert found.answers / 5 < len(policy.damaged)
-    assert len(policy.damaged) / 2 < found.retried <= len(policy.damaged)
+    assert 10 <= found.retried <= len(policy.damaged)
     right = {
         (one.dialogue, turn): one.at(turn) for one in policy.references.values() for turn in range(1, one.length + 1)
     }
@@ -266,7 +266,7 @@ def test_of_three_damaged_answers_in_ten_none_stops_an_annotation(tmp_path: Path
 @pytest.mark.slow
 def test_damaged_files_of_dialogues_are_read_or_refused_in_words(tmp_path: Path) -> None:
     domain = load_domain("home_loan")
-    write_data(tmp_path, generated(domain, "train", 1, 3), domain.catalog, {})
+    write_data(tmp_path, generated(domain, "train", 1, 2), domain.catalog, {})
     whole = {path: path.read_bytes() for path in tmp_path.iterdir()}
     generator = random.Random(7)
     refusals: list[AgentfwError] = []
@@ -274,7 +274,7 @@ def test_damaged_files_of_dialogues_are_read_or_refused_in_words(tmp_path: Path)
     for path, content in whole.items():
         packed = path.suffix == ".gz"
         text = (gzip.decompress(content) if packed else content).decode()
-        for _ in range(100):
+        for _ in range(50):
             damaged_text = hurt(text, generator).encode("utf-8", "surrogatepass")
             # Of the archives, some are damaged themselves, and not what is in them.
             broken = content[: generator.randrange(len(content))] if packed and generator.random() < 0.2 else None
@@ -285,6 +285,6 @@ def test_damaged_files_of_dialogues_are_read_or_refused_in_words(tmp_path: Path)
                 refusals.append(error)
         path.write_bytes(content)
 
-    assert len(refusals) > 150
+    assert len(refusals) > 75
     assert all(one.message.strip() and one.fix for one in refusals)
-    assert len(load_data(tmp_path).examples) == 3
+    assert len(load_data(tmp_path).examples) == 2

@@ -48,13 +48,17 @@ def asked_missing(questions: Sequence[str], missing: Sequence[str]) -> float | N
     return sum(any(name in f" {normalise(question)} " for name in names) for question in questions) / len(questions)
 
 
-def next_questions(turns: Sequence[Turn], turn: int) -> tuple[str, ...]:
+def next_questions(
+    turns: Sequence[Turn], turn: int, *, asks: Callable[[str], bool] = lambda text: False
+) -> tuple[str, ...]:
     """What the professional asks right after a turn: the reference of IC, where an annotation has none.
 
     The paper compares with the questions of the original dialogue, and doesn't say which. Here these are the sentences
-    with a question mark in the next turn that isn't an entry of an action, if the professional says it.
+    with a question mark in the next turn that isn't an entry of an action, if the professional says it. `asks`
+    recognises a turn that asks without one, such as "Please let me know your name."
     """
     following = next((one for one in turns[turn:] if one.speaker != "action"), None)
     if following is None or following.speaker != "professional":
         return ()
-    return tuple(found.strip() for found in _QUESTION.findall(following.text) if found.strip(" ?"))
+    found = tuple(one.strip() for one in _QUESTION.findall(following.text) if one.strip(" ?"))
+    return found or ((following.text,) if asks(following.text) else ())

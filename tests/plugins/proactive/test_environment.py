@@ -29,6 +29,7 @@ from agentfw_plugins.worlds.proactive.conversations import asked_turns
 from agentfw_plugins.worlds.proactive.dataset import Example, generated, write_data
 from agentfw_plugins.worlds.proactive.domains import load_domain
 from agentfw_plugins.worlds.proactive.environment import Proactive
+from agentfw_plugins.worlds.proactive.phrases import Phrases
 from agentfw_plugins.worlds.proactive.prompting import write_answer
 from agentfw_plugins.worlds.proactive.settings import ProactiveSettings
 from agentfw_rewardmodels.timing import Annotation, Dialogue, TurnOpportunities, next_questions
@@ -239,18 +240,20 @@ def test_questions_count_if_they_ask_for_a_missing_input() -> None:
     assert episode.series("asked_missing")[1] == 0.5
 
 
-def test_questions_are_compared_with_what_the_professional_asks_next() -> None:
-    environment = dialogues(questions=True, encoder="hash:256")
-    example = environment.example(environment.tasks(1, 7, "test")[0])
+@pytest.mark.parametrize("split", ["train", "test"])  # in the test split they say "Please let me know your name."
+def test_questions_are_compared_with_what_the_professional_asks_next(split: str) -> None:
+    environment = dialogues(questions=True, encoder="hash:256", flows=["recover_password"])
+    example = environment.example(environment.tasks(1, 7, split)[0])
     asked = asked_turns(example.dialogue, "spoken")
-    following = {turn: next_questions(example.dialogue.turns, turn) for turn in asked}
+    asks = Phrases.of(DOMAIN.phrases, "abcd").asks_for
+    following = {turn: next_questions(example.dialogue.turns, turn, asks=asks) for turn in asked}
 
     def answer(place: int) -> str:
         wanted = following[asked[place]]
         # At one turn of two the very question, and something else at the others.
         return json.dumps({"opportunities": [], "questions": wanted if place % 2 else ["Do you like music?"]})
 
-    episode = play(environment, Answering(answer))
+    episode = play(environment, Answering(answer), split=split)
 
     found = {one.round: one.value for one in episode.measures if one.name == "ic"}
     assert any(following.values())

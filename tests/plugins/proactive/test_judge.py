@@ -12,6 +12,7 @@ import pytest
 from agentfw import Message, Request
 from agentfw.errors import SettingsError
 from agentfw.testing import fresh_host
+from agentfw_plugins.worlds.proactive.conversations import asked_turns
 from agentfw_plugins.worlds.proactive.dataset import generated
 from agentfw_plugins.worlds.proactive.domains import load_domain
 from agentfw_plugins.worlds.proactive.judge import Listener, TimingJudge, TimingJudgeSettings
@@ -150,20 +151,20 @@ def test_a_value_that_several_slots_could_have_counts_for_the_one_that_was_asked
     assert listener.listen(f"{day}\n{cake}").possible["order-cake"] == 6
 
 
-@pytest.mark.parametrize(("name", "least"), [("abcd", 0.75), ("home_loan", 0.5)])
-def test_the_judge_and_the_references_are_of_different_opinions(name: str, least: float) -> None:
+@pytest.mark.parametrize("name", ["abcd", "home_loan"])
+def test_the_judge_and_the_references_are_of_different_opinions(name: str) -> None:
     """A judge that restated the references would make training by it circular, and one that missed them pointless."""
     domain = load_domain(name)
     listener = Listener(domain)
     alike = total = found = expected = 0
-    for example in generated(domain, "test", 7, 30):
-        for turn in range(1, len(example.dialogue.turns) + 1):
+    for example in generated(domain, "test", 7, 15):
+        for turn in asked_turns(example.dialogue, "spoken"):
             possible = listener.listen(dialogue_lines(example.dialogue, 1, turn)).possible.keys()
             ready = {one.name for one in example.annotation.at(turn).opportunities if one.ready}
             alike, total = alike + (possible == ready), total + 1
             found, expected = found + len(possible & ready), expected + len(ready)
 
-    assert least < alike / total < 0.9
+    assert 0.75 < alike / total < 0.95
     assert found / expected > 0.75
 
 

@@ -62,17 +62,17 @@ def test_a_turn_that_was_not_measured_has_no_score_and_is_counted(tmp_path: Path
             "policy": "scripted",
             "rewards": ["proactive_pt"],
             "episodes": 2,
-            "max_turns": 4,
+            "horizon": 4.5,
         }
     )
     run = Run.create(spec, HOST, tmp_path)
 
     asyncio.run(run.execute())
 
-    for one in run.folder.episodes():
-        [counted] = [measure.value for measure in one.measures if measure.name == "proactive_pt_unmeasured"]
-        assert counted == 1  # the dialogue was cut short before the fourth turn was over
-    assert [len(record["scores"]) for record in run.folder.metrics()] == [3, 3]
+    records = run.folder.metrics()
+    # The fifth turn was still open when the time was over.
+    assert [len(record["scores"]) for record in records] == [4, 4]
+    assert [record["outcome"]["proactive_pt_unmeasured"] for record in records] == [1, 1]
 
 
 # -- the rules of appendix G.4 -----------------------------------------------------------------------------------------

@@ -147,11 +147,11 @@ def test_the_judge_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_end_of_a_run_and_its_report_name_the_page(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "agentfw", "run", "proactive", "--episodes", "1", "--runs", str(tmp_path / "runs")]
+    command = [sys.executable, "-m", "agentfw", "run", "proactive", "--episodes", "1", "--runs", str(tmp_path / "mine")]
 
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
 
-    [folder] = (tmp_path / "runs").iterdir()
+    [folder] = (tmp_path / "mine").iterdir()
     assert f"agentfw proactive view {folder}" in done.stderr
     assert f"agentfw proactive view {folder.name}" in (folder / "report.html").read_text()
 

@@ -44,6 +44,7 @@ from .conversations import Asked, asked_turns, conversations
 from .dataset import Example
 from .domains import domain_names, load_domain
 from .figures import Tally
+from .phrases import Phrases
 from .players import PLAYERS
 from .prompting import dialogue_lines, instructions, prediction, write_answer, write_states
 from .settings import ProactiveSettings
@@ -172,7 +173,11 @@ class Proactive(Environment):
         reference = example.annotation.at(number)
         if not self.settings.questions or reference.questions:
             return reference
-        return replace(reference, questions=next_questions(example.dialogue.turns, number))
+        return replace(reference, questions=next_questions(example.dialogue.turns, number, asks=self._asks))
+
+    def _asks(self, text: str) -> bool:
+        phrases = self.domain.phrases
+        return bool(phrases.get("openings")) and Phrases.of(phrases, self.catalog.name).asks_for(text)
 
     # -- what the agent does -------------------------------------------------------------------------------------------
 
