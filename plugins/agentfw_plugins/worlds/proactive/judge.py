@@ -122,19 +122,21 @@ class Listener:
         last = max((number for number, _, _ in lines), default=0)
         wish, since = self._wish(lines)
         possible = {}
-        for name in wish:
+        for name in self._left(wish, lines):
             action = self.catalog.find(name)
-            if action is None or (self._observed and self._done(action, lines)):
+            if action is None:
                 continue
             known = [self._first_said(one, lines, since) for one in self._needed(action)]
             if all(turn is not None for turn in known):
                 possible[name] = max([since, *(turn for turn in known if turn is not None)])
-        if not self._observed:
-            for number, speaker, text in lines:
-                if speaker == "professional" and normalise(text) in self._acting:
-                    done = next((name for name, turn in possible.items() if turn <= number), None)
-                    possible.pop(done or "", None)
         return Said(last, possible)
+
+    def _left(self, wish: Sequence[str], lines: Sequence[tuple[int, str, str]]) -> Sequence[str]:
+        """The actions of a wish that haven't been done."""
+        if self._observed:
+            return [name for name in wish if not ((action := self.catalog.find(name)) and self._done(action, lines))]
+        acting = [text for _, speaker, text in lines if speaker == "professional" and normalise(text) in self._acting]
+        return wish[len(acting) :]
 
     def _wish(self, lines: Sequence[tuple[int, str, str]]) -> tuple[list[str], int]:
         """The actions that the customer's wish needs, and the turn at which it was said."""
