@@ -27,7 +27,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -134,9 +134,12 @@ def run_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> 
     return RunFolder.open(about.parent)
 
 
-def stages_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> dict[int, list[dict[str, float]]]:
+def stages_of(
+    table: str, variant: str, seed: int, options: argparse.Namespace
+) -> dict[int, dict[str, dict[str, float]]]:
+    """The figures of each evaluation, by episode. Every seed is measured on the same ones."""
     stages = run_of(table, variant, seed, options).stages()
-    return {update: [record["outcome"] for record in records] for update, records in stages.items()}
+    return {update: {each["episode"]: each["outcome"] for each in records} for update, records in stages.items()}
 
 
 def players(table: str, variant: str, seed: int, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -165,11 +168,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     rows: dict[str, dict[str, Any]] = {}
     for variant in variants:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
-        rows.setdefault("before", _figures([one for stages in several for one in stages[0]]))
-        rows[variant] = _figures([one for stages in several for one in stages[max(stages)]])
+        rows.setdefault("before", _figures_of([stages[0] for stages in several]))
+        rows[variant] = _figures_of([stages[max(stages)] for stages in several])
         # The mean change per step telescopes to last minus first.
         rows[variant]["slopes"] = {
-            name: [(_mean(stages[max(stages)], name) - _mean(stages[0], name)) / options.updates for stages in several]
+            name: [
+                (_mean(stages[max(stages)].values(), name) - _mean(stages[0].values(), name)) / options.updates
+                for stages in several
+            ]
             for name in _SLOPES
         }
     chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
@@ -235,15 +241,35 @@ def _by_rank(first: Sequence[float], second: Sequence[float]) -> float:
 
 def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     found = {name: [one[name] for one in outcomes if one.get(name) is not None] for name in FIGURES}
-    figures: dict[str, Any] = {name: _bounds(bootstrap(values)) for name, values in found.items() if values}
-    # The distribution of ready actions over turns, where an episode is a turn.
-    if found["ready"] and not any("turns" in one for one in outcomes):
-        figures["ready_quartiles"] = statistics.quantiles(found["ready"], n=4, method="inclusive")
-        figures["ready_at_most_one"] = sum(value <= 1 for value in found["ready"]) / len(found["ready"])
-    return figures
+    return {name: _bounds(bootstrap(values)) for name, values in found.items() if values}
 
 
-def _mean(outcomes: Sequence[Mapping[str, float]], name: str) -> float:
+def _figures_of(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
+    return _figures(_over_seeds(seeds)) | _ready([one for outcomes in seeds for one in outcomes.values()])
+
+
+def _ready(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """How ready actions are distributed over turns. Nothing where an episode is a whole dialogue."""
+    found = [one["ready"] for one in outcomes if "turns" not in one]
+    if not found:
+        return {}
+    quartiles = statistics.quantiles(found, n=4, method="inclusive")
+    return {"ready_quartiles": quartiles, "ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
+
+
+def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict[str, float]]:
+    """The means over seeds of every episode: the same turns in three seeds are no more turns for an interval."""
+    found = []
+    for episode in seeds[0]:
+        values: dict[str, list[float]] = {}
+        for outcomes in seeds:
+            for name, value in outcomes[episode].items():
+                values.setdefault(name, []).append(value)
+        found.append({name: statistics.fmean(several) for name, several in values.items()})
+    return found
+
+
+def _mean(outcomes: Iterable[Mapping[str, float]], name: str) -> float:
     values = [one[name] for one in outcomes if one.get(name) is not None]
     return sum(values) / len(values) if values else 0.0
 
