@@ -41,12 +41,19 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
-    """The file that was given, or the spec that a plugin ships for trainings in this environment."""
+    """The file that was given, or the spec that a plugin ships for trainings in this environment.
+
+    The spec train-NAME may also be another training in the environment that it says.
+    """
     from agentfw.runs.spec import read_spec
 
+    specs = host.specs()
+    if spec is None and name is not None and _TRAINING + name in specs:
+        values = read_spec(Path(host.find_spec(_TRAINING + name).path))
+        if name_in(values.get("environment")) not in (None, name):
+            return values
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
-    specs = host.specs()
     if spec is not None:
         values = read_spec(spec)
     else:

@@ -27,8 +27,9 @@ __all__ = ["train"]
 def train(**given: Any) -> None:
     """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
 
-    It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. Settings come from the spec,
-    then from the options, then from --set; the later ones win. `agentfw runs resume` resumes an interrupted training.
+    It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. ENVIRONMENT can also be the
+    name of another such spec, without train-. Settings come from the spec, then from the options, then from --set; the
+    later ones win. `agentfw runs resume` resumes an interrupted training.
 
     \b
       agentfw train calendar --optimizer roundwise --updates 40

@@ -91,6 +91,11 @@ class RunFolder:
         return dict(self.about.get("columns", {}))
 
     @property
+    def inspector(self) -> str:
+        """The command that shows a run of this environment in more detail, or an empty text."""
+        return str(self.about.get("inspector", ""))
+
+    @property
     def plugins(self) -> dict[str, str]:
         """The plugins that took part, each with its distribution and version; agentfw itself is one."""
         return {"agentfw": f"agentfw=={self.about.get('agentfw')}", **self.about.get("plugins", {})}

@@ -81,7 +81,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     _failed(page, folder)
     shown = _shown_whole(folder, records)
     _timeline(page, shown)
-    _word_for_word(page, records, shown)
+    _word_for_word(page, folder, records, shown)
     _made_of(page, folder)
     # The tables come last, because they are the longest.
     if lines:
@@ -221,11 +221,13 @@ def _timeline(page: Page, shown: Sequence[Episode]) -> None:
     page.figure(timeline_picture(middle, title=title), narrow=timeline_picture(middle, title=title, width=_PHONE))
 
 
-def _word_for_word(page: Page, records: _Records, shown: Sequence[Episode]) -> None:
+def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:
     if not shown:
         return
-    chosen = "The episodes with the lowest, the median and the highest reward." if len(shown) > 1 else ""
-    page.section("Transcripts", chosen)
+    notes = ["The episodes with the lowest, the median and the highest reward."] if len(shown) > 1 else []
+    if folder.inspector:
+        notes.append(f"In more detail: {folder.inspector} {folder.id}")
+    page.section("Transcripts", " ".join(notes))
     for episode in shown:
         reward = next(record["reward"] for record in records if record["episode"] == episode.id)
         note = f"reward {reward:.3f}, {counted(len(episode.turns), 'turn')}"

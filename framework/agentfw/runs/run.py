@@ -118,6 +118,7 @@ def _about(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dic
         "headline": assembly.environment.headline,
         "lower_is_better": assembly.environment.lower_is_better,
         "columns": assembly.environment.columns,
+        "inspector": assembly.environment.inspector,
         "spec": as_given(spec),
         "settings": in_force(spec),
         "components": dict(sources),

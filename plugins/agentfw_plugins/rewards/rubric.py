@@ -75,14 +75,27 @@ class Rubric(JudgedReward[RubricJudge]):
         )
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, self._compared(group)))))
+
+    def reasons(self, group: Sequence[Episode]) -> dict[tuple[str, int | None], str]:
+        """What the judge wrote about a group, by episode and the turn's index, as far as it is cached."""
+        found: dict[tuple[str, int | None], str] = {}
+        for attempts in self._compared(group):
+            if judgement := self.judge.recall([attempt for _, _, attempt in attempts]):
+                for (episode, turn, _), reason in zip(attempts, judgement.reasons, strict=True):
+                    found[episode.id, None if turn is None else turn.index] = reason
+        return found
+
+    def _compared(self, group: Sequence[Episode]) -> list[list[_Judged]]:
+        """The attempts of a group, together with those that they are compared with."""
         if self.settings.per == "episode":
-            return await self._judged([(episode, None, _attempt(episode)) for episode in group])
+            return [[(episode, None, _attempt(episode)) for episode in group]]
         by_turn: dict[int, list[_Judged]] = {}
         for episode in group:
             for turn in episode.turns:
                 if turn.finish != "interrupted":
                     by_turn.setdefault(turn.index, []).append((episode, turn, _attempt_at(episode, turn)))
-        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, by_turn.values()))))
+        return list(by_turn.values())
 
     async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
         """The scores of attempts that are compared with each other."""

@@ -17,6 +17,7 @@ import pytest
 from agentfw import Generation, Policy, Request
 from agentfw.errors import EndpointError, RequestRefusedError
 from agentfw_plugins.worlds.proactive.annotating import Annotations, Annotator, Unit
+from agentfw_plugins.worlds.proactive.asking import Asker
 from agentfw_plugins.worlds.proactive.dataset import Example, generated, load_data, write_data
 from agentfw_plugins.worlds.proactive.domains import load_domain
 from agentfw_rewardmodels.timing import annotation_row, turn_row
@@ -55,7 +56,8 @@ class Hindsight(Policy):
 
 def run(policy: Policy, examples: tuple[Example, ...], folder: Path, *, name: str = "test", jobs: int = 4,
         unit: Unit = "turn", observed: bool = False, domain: object = DOMAIN) -> Annotations:  # fmt: skip
-    annotator = Annotator(domain, policy, name=name, jobs=jobs, unit=unit, observed=observed)  # type: ignore[arg-type]
+    asker = Asker(policy, name=name, jobs=jobs)
+    annotator = Annotator(domain, asker, unit=unit, observed=observed)  # type: ignore[arg-type]
     return asyncio.run(annotator.annotate([one.dialogue for one in examples], folder))
 
 
