@@ -415,16 +415,13 @@ def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_both_ways_to_share_a_step_take_the_same_steps_with_different_noise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shares_of_a_step_are_less_noisy_than_replicated_ones(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("peft")
-    size = ["--tasks", "8", "--each", "2", "--passes", "1", "--seeds", "1", "--draws", "200"]
+    size = ["--tasks", "8", "--each", "2", "--seeds", "0", "--draws", "200"]
 
     result = load("parallel_modes").main([*size, "--json"])
 
     assert json.loads(capsys.readouterr().out) == result
-    exact, replicated = result["modes"]["exact"], result["modes"]["replicated"]
-    assert (exact["passes"], replicated["passes"]) == (2, 1)
-    assert exact["steps"] == replicated["steps"] == 4
     noise = result["noise of a step's gradient"]
     assert 0 < noise["exact"] < noise["replicated"] < noise["copies"]
 
