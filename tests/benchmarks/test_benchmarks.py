@@ -441,6 +441,32 @@ def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+def test_shares_of_a_step_are_less_noisy_than_replicated_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+    size = ["--tasks", "8", "--each", "2", "--seeds", "0", "--draws", "200"]
+
+    result = load("parallel_modes").main([*size, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    noise = result["noise of a step's gradient"]
+    assert 0 < noise["exact"] < noise["replicated"] < noise["copies"]
+
+
+@pytest.mark.slow
+def test_a_long_tree_has_the_gradient_of_its_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    benchmark = load("long_tree")
+    model = str(benchmark.make_model(tmp_path / "model"))
+    size = ["--prompt", "120", "--answer", "20", "--model", model]
+
+    tree, plain = (benchmark.main([*size, "--side", side]) for side in ("tree", "plain"))
+
+    assert json.loads(capsys.readouterr().out.splitlines()[0]) == tree
+    assert tree["gradient norm"] == pytest.approx(plain["gradient norm"], rel=1e-3)
+    assert (tree["tokens computed"], plain["tokens computed"]) == (120 + 8 * 19, 8 * 139)
+
+
+@pytest.mark.slow
 def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("peft")
 

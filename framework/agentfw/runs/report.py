@@ -122,9 +122,14 @@ def _cards_of_training(
             note = f"{_range(difference.difference)}, {chance}"
             cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
     tokens = sum(int(line["rollouts"]["tokens"]) for line in lines)
-    seconds = sum(sum(line["seconds"].values()) for line in lines)
+    seconds = sum(_clock(line["seconds"]) for line in lines)
     cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {_duration(seconds)}"))
     return cards
+
+
+def _clock(seconds: Mapping[str, float]) -> float:
+    """The time that an update took. With staleness the policy plays meanwhile, and the learner waits for it."""
+    return sum(seconds.values()) - (seconds["play"] if "wait" in seconds else 0.0)
 
 
 def _cards_of_usage(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:

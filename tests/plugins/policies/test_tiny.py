@@ -168,15 +168,22 @@ def test_a_new_version_answers_under_its_name_and_the_old_one_is_gone(tmp_path: 
         folder / "model.safetensors",
     )
 
-    async def ask(policy: TinyPolicy) -> tuple[Generation, Generation]:
+    long = replace(asked[0], sampling=Sampling(seed=7, temperature=5.0, max_tokens=400))
+
+    async def ask(policy: TinyPolicy) -> list[Generation]:
+        alone = await policy.generate(long)
+        in_progress = asyncio.create_task(policy.generate(long))
         before = await policy.generate(asked[0])
         await policy.publish(folder, "noise@1")
-        return before, await policy.generate(asked[0])
+        assert not in_progress.done(), "a publication waits for no answer"
+        after = await policy.generate(asked[0])
+        return [alone, await in_progress, before, after]
 
-    before, after = using(ask)
+    alone, in_progress, before, after = using(ask)
 
     assert (before.version, after.version) == ("tiny", "noise@1")
     assert before.logprobs[0] != after.logprobs[0]
+    assert in_progress == alone, "an answer in progress keeps its version"
 
 
 def test_tokens_that_it_does_not_know_are_refused(asked: Sequence[Request]) -> None:
