@@ -413,8 +413,6 @@ def test_a_warm_cache_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-<<<<<<< HEAD
-=======
 def test_a_list_of_many_components_is_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -433,7 +431,7 @@ def test_the_guards_of_a_run_cost_little(capsys: pytest.CaptureFixture[str]) -> 
     assert all(0.2 < row["ratio"]["median"] < 5 for row in result["rows"].values())
 
 
->>>>>>> host
+@pytest.mark.slow
 def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result

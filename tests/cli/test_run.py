@@ -153,8 +153,6 @@ def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
 
 
 @pytest.mark.slow
-<<<<<<< HEAD
-=======
 def test_the_headline_stands_once_in_the_table_with_its_interval_behind_it(agentfw: Agentfw) -> None:
     answer = agentfw("run", "assistant", "--episodes", "1")
 
@@ -175,7 +173,7 @@ def test_a_difference_says_how_many_tasks_it_is_taken_from(agentfw: Agentfw, qui
     assert same[0]["runs"][1]["difference"]["tasks"] == 1
 
 
->>>>>>> host
+@pytest.mark.slow
 def test_runs_of_different_tasks_are_told_apart(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     first = agentfw(*quick, "--json").json["run"]
     second = agentfw(*quick, "--seed", "1", "--json").json["run"]
