@@ -38,6 +38,10 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "policies" / "table.json")}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
 SETTINGS["reward", "keypoints"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}
+SETTINGS["environment", "program"] = {
+    "function": f"{__name__}:judged",
+    "tasks": str(Path(__file__).parent / "worlds" / "program" / "tasks.jsonl"),
+}
 SERVER = Path(__file__).parent / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
