@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ def serve(
         else:
             out.line(f"{url}/s/SESSION/v1   {live.assembly.spec.policy.name}   {live.folder.path}/")
             out.note(f"models: {', '.join(names) or 'any'}; stop with Ctrl-C")
-        click.get_text_stream("stdout").flush()
+        sys.stdout.flush()
 
     async def main() -> None:
         stop = asyncio.Event()

@@ -103,7 +103,7 @@ class _Events:
         yield _event("message_stop")
 
 
-def _event(name: str, **data: Any) -> bytes:
+def _event(name: str, /, **data: Any) -> bytes:
     return event({"type": name, **data}, name)
 
 

@@ -104,7 +104,7 @@ class _Events:
             yield self._event("response.output_item.done", output_index=index, item=item)
         yield self._event("response.completed", response=_response(self._about, "completed", items, reply))
 
-    def _event(self, name: str, **data: Any) -> bytes:
+    def _event(self, name: str, /, **data: Any) -> bytes:
         self._number += 1
         return event({"type": name, "sequence_number": self._number - 1, **data}, name)
 

@@ -219,9 +219,9 @@ def test_a_port_in_use_is_an_error_that_says_so(tmp_path: Path) -> None:
 def test_feedback_is_the_reward_and_the_memory_learns_from_it_for_that_user_only(serve: Callable[..., Served]) -> None:
     pytest.importorskip("igraph")
     gateway = serve(memories=["skillgraph"])
-    wish = "Never book a table before seven in the evening."
+    wish = "a quiet table by the window"
     ask(gateway.session("first"), body("Book a table for dinner, please.", user="ada"))
-    httpx.post(f"{gateway.url}/s/first/feedback", json={"value": -1, "words": wish, "turn": 0})
+    httpx.post(f"{gateway.url}/s/first/feedback", json={"value": -1, "words": f"I prefer {wish}.", "turn": 0})
     ended = httpx.post(f"{gateway.url}/s/first/end").json()
 
     for name, user in (("again", "ada"), ("other", "bob"), ("nobody", "")):

@@ -132,7 +132,7 @@ def test_a_bad_program_is_data(host: Host, tmp_path: Path, code: str, failed: fl
         ({}, "set either command or function"),
         ({"function": "nowhere:solve"}, "can't load"),
         ({"command": "true", "tasks": "missing.jsonl"}, "can't read"),
-        ({"command": "'true"}, "quotes"),
+        ({"command": "'true"}, "quotation"),
     ],
 )
 def test_a_wrong_setting_is_an_error(host: Host, tmp_path: Path, settings: dict[str, Any], complaint: str) -> None:
