@@ -71,8 +71,7 @@ def start_from_runs(names: Sequence[str], runs: Path) -> Callable[[Host, str | N
             values = read_spec(Path(host.find_spec(_FROM_RUNS).path))
         else:
             values = start_of_training(host, name, spec)
-        environment = values.get("environment")
-        table = dict(environment) if isinstance(environment, dict) else {"name": environment}
+        table = kept(values.get("environment"), name_in(values.get("environment")))
         return {**values, "environment": {**table, "settings": {**table.get("settings", {}), "runs": folders}}}
 
     return start

@@ -25,6 +25,7 @@ HOST = fresh_host(builtins=True, strict=False)
 
 # What a component can't be checked without; its own tests have a server, or a model, of their own.
 NEEDS_MORE = {
+    ("environment", "from_feedback"): "needs recorded runs: test_from_feedback.py has some",
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",

@@ -98,8 +98,8 @@ class _Events:
             delta = {"type": "input_json_delta", "partial_json": arguments(call)}
             yield _event("content_block_delta", index=index, delta=delta)
             yield _event("content_block_stop", index=index)
-        delta = {"stop_reason": _FINISH[reply.finish], "stop_sequence": None}
-        yield _event("message_delta", delta=delta, usage=_usage(reply))
+        reason = {"stop_reason": _FINISH[reply.finish], "stop_sequence": None}
+        yield _event("message_delta", delta=reason, usage=_usage(reply))
         yield _event("message_stop")
 
 

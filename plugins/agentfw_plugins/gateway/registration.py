@@ -17,6 +17,6 @@ REGISTRATION = Registration(
         ),
     ],
     specs=[
-        NamedSpec("serve", str(Path(__file__).parent / "serve.toml"), "agentfw serve: a policy behind HTTP"),
+        NamedSpec("serve", str(Path(__file__).parent / "specs" / "serve.toml"), "agentfw serve: a policy behind HTTP"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The environment `from-feedback`: conversations that were recorded, and the answers that people wanted.
+"""The environment `from_feedback`: conversations that were recorded, and the answers that people wanted.
 
     agentfw train --from RUN --set policy.model=path/to/model --set learner.model=path/to/model
 

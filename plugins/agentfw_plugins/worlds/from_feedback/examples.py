@@ -70,8 +70,8 @@ def _of_run(run: Path, good: float) -> Iterator[Example]:
 
 def _of_episode(episode: Episode, good: float) -> Iterator[Example]:
     newest: dict[int | None, tuple[float, str]] = {}
-    for turn, value, correction in feedback_of(episode):
-        newest[turn] = value, correction
+    for about, value, correction in feedback_of(episode):
+        newest[about] = value, correction
     about_all = newest.pop(None, None)
     for turn in episode.turns:
         rated = newest.get(turn.index)

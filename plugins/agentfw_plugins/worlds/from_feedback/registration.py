@@ -13,7 +13,7 @@ _SPECS = Path(__file__).parent / "specs"
 REGISTRATION = Registration(
     environments=[
         Component(
-            "from-feedback",
+            "from_feedback",
             "agentfw_plugins.worlds.from_feedback.environment:FromFeedback",
             "Recorded conversations, and the answers that people wanted",
             settings="agentfw_plugins.worlds.from_feedback.environment:FromFeedbackSettings",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
 
-from agentfw import Action, Host, Message
+from agentfw import Action, Host, Message, Run
 from agentfw.errors import UsageError
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
+from agentfw_cli.start import start_from_runs
 from agentfw_plugins.worlds.from_feedback.examples import read_examples, split_of
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
@@ -69,20 +69,14 @@ def test_too_little_feedback_is_an_error_that_says_what_to_do(recorded: Path) ->
 
 
 @pytest.mark.slow
-def test_train_from_learns_the_wanted_answers(recorded: Path, small_model: Path, tmp_path: Path) -> None:
-    import subprocess
-    import sys
+def test_train_from_learns_the_wanted_answers(host: Host, recorded: Path, small_model: Path, tmp_path: Path) -> None:
+    settings = {"model": str(small_model)}
+    values = start_from_runs([str(recorded)], tmp_path)(host, None, None)
+    values |= {"policy": {"name": "transformers", "settings": {**settings, "device": "cpu"}}, "updates": 4}
+    values["learner"] = {"name": "sft", "settings": {**settings, "weights": "all", "learning_rate": 0.01}}
+    values |= {"sampling": {"max_tokens": 12}, "evaluation": {"every": 4, "tasks": 3, "sampling": {"temperature": 0}}}
+    run = Run.create(parse_spec(values), host, tmp_path)
 
-    settings = [
-        *("--set", f"policy.model={small_model}", "--set", f"learner.model={small_model}"),
-        *("--set", "learner.learning_rate=0.01", "--set", "sampling.max_tokens=12"),
-        *("--set", "evaluation.every=6", "--set", "evaluation.tasks=5", "--set", "learner.weights=all"),
-    ]
-    command = [sys.executable, "-m", "agentfw", "train", "--from", str(recorded), "--updates", "6", *settings]
+    summary = asyncio.run(run.execute())
 
-    done = subprocess.run([*command, "--runs", str(tmp_path), "--json"], capture_output=True, text=True)
-
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout)
-    before, after = found["before"]["agreement"]["mean"], found["figures"]["agreement"]["mean"]
-    assert after > before + 0.3
+    assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
