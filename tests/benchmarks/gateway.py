@@ -189,7 +189,7 @@ def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         process.communicate(timeout=60)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["tokens", "kill", "hostile", "overhead"])
     parser.add_argument("--sessions", type=int, default=100)
@@ -200,15 +200,16 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=10, help="Turns of each of the sessions at once.")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     measure = {"tokens": tokens, "kill": kill, "hostile": hostile, "overhead": overhead}[options.what]
     with tempfile.TemporaryDirectory() as folder:
         found = measure(options, Path(folder))
     if options.json:
         print(json.dumps(found, indent=2))
-        return
+        return found
     for name, value in found.items():
         print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
+    return found
 
 
 if __name__ == "__main__":

@@ -426,3 +426,15 @@ def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytes
     assert sync["age"] == 0
     assert 0 <= late["age"] <= 1
     assert len(sync["rollouts"]) == len(late["rollouts"]) == 2
+
+
+@pytest.mark.slow
+def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    gateway = load("gateway")
+    hostile = gateway.main(["hostile", "--requests", "40", "--json"])
+    killed = gateway.main(["kill", "--kills", "1", "--json"])
+    assert str(hostile["requests"]) in capsys.readouterr().out
+    assert hostile["requests"] == sum(hostile["answers"].values()) == 40
+    assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
+    assert (killed["kills"], killed["lost"]) == (1, 0)
