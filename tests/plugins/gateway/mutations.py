@@ -67,14 +67,14 @@ _STRANGE: list[Any] = [
     *(None, True, False, 0, -1, 1.5, 1e308, 2**70, "", "x", "\ud800", "\x00", "a" * 5000, "<tool_call>{", [], {}, [[]]),
     *([None], [{}], {"type": "x"}, {"role": "user"}, "assistant", "weather", "../../etc/passwd", "a\r\nx-evil: 1"),
 ]
-_NAMES = ["s1", "s2", "..", "%2e%2e", "a%2fb", "a%0d%0ab", "%00", "x" * 300, "é", ""]
+_NAMES = ["s1", "..", "%2e%2e", "a%2fb", "a%0d%0ab", "%00", "x" * 300, "é", ""]
 
 
 def mutated(number: int) -> tuple[str, bytes, dict[str, str]]:
     """A path, a body and headers."""
     draw = random.Random(number)
     path, body = copy.deepcopy(draw.choice(_SEEDS))
-    for _ in range(draw.randint(1, 4)):
+    for _ in range(draw.choice([0, 1, 1, 1, 2, 4])):
         _mutate(body, draw)
     raw = json.dumps(body).encode()
     if draw.random() < 0.2:
@@ -84,7 +84,7 @@ def mutated(number: int) -> tuple[str, bytes, dict[str, str]]:
     if draw.random() < 0.2:
         name = draw.choice(["x-agentfw-session", "x-agentfw-user", "authorization", "content-type", "origin"])
         headers[name] = draw.choice(["", "a b", "x" * 2000, "null", "http://evil", "Bearer x", "\x7f"])
-    name = draw.choice(_NAMES) if draw.random() < 0.2 else f"s{draw.randrange(20)}"
+    name = draw.choice(_NAMES) if draw.random() < 0.2 else f"s{number // 30}"
     whole = path if draw.random() < 0.1 else f"/s/{name}{path}"
     return whole, raw, headers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import httpx
@@ -15,6 +16,7 @@ from agentfw_plugins.gateway.desk import LiveDesk
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.gateway.server import serving
 
+from .conftest import served
 from .random_sessions import Noting, lead
 
 SESSIONS = 6
@@ -71,3 +73,29 @@ def test_an_answer_that_comes_back_keeps_its_tokens_and_an_edited_one_does_not(s
     assert edited.prompt_ids[: len(drawn)] != drawn
     assert again.prompt_ids == one.prompt_ids
     assert again.token_ids != one.token_ids, "who asks again gets another sample"
+
+
+@pytest.mark.slow
+def test_a_streamed_answer_is_that_without_the_gateway_word_by_word(small_model: Path, tmp_path: Path) -> None:
+    from agentfw import Request, Sampling
+    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+
+    question = Message("user", "Tea or coffee?")
+    assignments = [f"policy.model={small_model}", "policy.device=cpu"]
+
+    async def direct() -> str:
+        policy = TransformersPolicy(TransformersSettings(model=str(small_model), device="cpu"))
+        sampling = Sampling(temperature=1.0, max_tokens=24, seed=3)
+        generation = await policy.generate(Request([question], sampling=sampling, task=Task(0, 0)))
+        await policy.close()
+        return generation.text
+
+    with served(tmp_path, policy="transformers", assignments=assignments) as gateway:
+        body = {"model": "transformers", "messages": [{"role": "user", "content": question.content}]}
+        body |= {"temperature": 1.0, "max_tokens": 24, "seed": 3, "stream": True}
+        lines = httpx.post(f"{gateway.session('s')}/chat/completions", json=body, timeout=60).text.splitlines()
+    events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    told = [event["choices"][0]["delta"].get("content") or "" for event in events]
+
+    assert "".join(told) == asyncio.run(direct())
+    assert len(list(filter(None, told))) > 5
