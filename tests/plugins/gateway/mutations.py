@@ -101,4 +101,4 @@ def _mutate(value: Any, draw: random.Random) -> None:
     elif draw.random() < 0.2:
         del value[key]
     else:
-        value[key] = draw.choice(_STRANGE)
+        value[key] = copy.deepcopy(draw.choice(_STRANGE))
