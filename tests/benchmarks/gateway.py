@@ -62,10 +62,10 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     drawn = sorted((one.prompt_ids, one.token_ids, one.logprobs) for one in noting.drawn)
     learner = LoraLearner(LoraSettings(model=str(model), device="cpu"))
     learner.open(folder)
-    worst = 0.0
+    apart: list[float] = []
     for turn in turns:
         found = learner.logprobs(turn.prompt_ids, turn.token_ids)
-        worst = max([worst, *(abs(a - b) for a, b in zip(found, turn.logprobs, strict=True))])
+        apart += [abs(a - b) for a, b in zip(found, turn.logprobs, strict=True)]
     learner.close()
     return {
         "sessions": len(episodes),
@@ -73,7 +73,8 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "tokens": sum(len(turn.token_ids) for turn in turns),
         "branches": sum(len({turn.shown for turn in episode.turns}) for episode in episodes),
         "recorded are those that were drawn": recorded == drawn,
-        "largest difference of a logprob": worst,
+        "largest difference of a logprob": max(apart),
+        "tokens with a difference above 1e-5": sum(each > 1e-5 for each in apart),
     }
 
 
