@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .runs.spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score, Track
     from .seeds import Seeds
+    from .session import Reply, Session, SessionEnvironment
     from .settings import OPERATIONAL, Settings, parse_assignments
     from .timeline import Scheduled, Time, Timeline, Work
     from .tool import FunctionTool, Tool, Toolbox
@@ -96,6 +97,7 @@ __all__ = [
     "Recollection",
     "Reflex",
     "Registered",
+    "Reply",
     "Request",
     "RewardChoice",
     "RewardModel",
@@ -108,6 +110,8 @@ __all__ = [
     "Score",
     "Scored",
     "Seeds",
+    "Session",
+    "SessionEnvironment",
     "Settings",
     "StepLoop",
     "Task",
@@ -165,6 +169,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score", "Track"),
     "seeds": ("Seeds",),
+    "session": ("Reply", "Session", "SessionEnvironment"),
     "settings": ("OPERATIONAL", "Settings", "parse_assignments"),
     "timeline": ("Scheduled", "Time", "Timeline", "Work"),
     "tool": ("FunctionTool", "Tool", "Toolbox"),

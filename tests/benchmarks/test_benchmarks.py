@@ -503,3 +503,14 @@ def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, caps
     }
     assert "| knows the truth |" in capsys.readouterr().out
     assert first["references"]["fixed plan"]["score"] < first["references"]["knows the truth"]["score"]
+
+
+def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    gateway = load("gateway")
+    hostile = gateway.main(["hostile", "--requests", "40", "--json"])
+    killed = gateway.main(["kill", "--kills", "1", "--json"])
+    assert str(hostile["requests"]) in capsys.readouterr().out
+    assert hostile["requests"] == sum(hostile["answers"].values()) == 40
+    assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
+    assert (killed["kills"], killed["lost"]) == (1, 0)
