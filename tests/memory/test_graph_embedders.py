@@ -88,6 +88,8 @@ def test_the_default_is_the_best_that_is_installed_and_says_its_name(monkeypatch
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    embedders._wordllama_once.cache_clear()
+
     with pytest.raises(MissingExtraError) as missing:
         open_embedder("wordllama")
     assert missing.value.fix == 'pip install "agentfw[memory]"'
