@@ -36,6 +36,10 @@ class GuardedPolicy(Policy):
     def __init__(self, policy: Policy, guard: Guard) -> None:
         self.policy, self.guard = policy, guard
 
+    def open(self, folder: Path) -> None:
+        with self.guard.calling("open()"):
+            self.policy.open(folder)
+
     async def generate(self, request: Request) -> Generation:
         found = await self.guard.answer(
             "generate()", lambda: self.policy.generate(request), request.task.id if request.task else "", EndpointError

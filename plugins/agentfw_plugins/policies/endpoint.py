@@ -22,7 +22,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from agentfw.errors import EndpointError, one_line
+from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +32,7 @@ __all__ = ["Endpoint", "Malformed", "Refused", "key_in"]
 Answer = TypeVar("Answer")
 
 _TRIED_AGAIN = {408, 409, 429}  # also retried: every 5xx
+_QUOTA_ENDED = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which doubles from try to try
 _CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
 
@@ -154,6 +155,11 @@ class Endpoint:
                 check = "check that the server is running, and that the port is right"
             else:
                 words = _plain_words(response, key)
+                if _quota_ended(response):
+                    raise QuotaEndedError(
+                        f"the account at {self.url} is used up: HTTP {response.status_code}: {words}",
+                        fix="add credit or raise its limit, then resume: answers so far are kept",
+                    )
                 if response.status_code in _TRIED_AGAIN or response.status_code >= 500:
                     last, asked = f"HTTP {response.status_code}: {words}", _retry_after(response)
                     busy = response.status_code == 429
@@ -181,6 +187,19 @@ class Endpoint:
         raise EndpointError(
             f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
         )
+
+
+def _quota_ended(response: httpx.Response) -> bool:
+    """Whether the account is used up, which servers report like a request too many (429)."""
+    if response.status_code not in (402, 403, 429):
+        return False
+    try:
+        reply: Any = response.json()
+    except (ValueError, RecursionError):
+        return response.status_code == 402
+    error = reply.get("error") if isinstance(reply, dict) else None
+    said = {str(error.get(name)) for name in ("code", "type")} if isinstance(error, dict) else set()
+    return response.status_code == 402 or bool(said & _QUOTA_ENDED)
 
 
 def _retry_after(response: httpx.Response) -> float | None:

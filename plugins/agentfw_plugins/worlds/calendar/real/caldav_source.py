@@ -14,16 +14,13 @@ import os
 from collections.abc import Sequence
 from datetime import date, timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from agentfw.errors import EndpointError, MissingExtraError, UsageError
 
 from .ics_lines import FileLines
 from .sources import Part
-
-if TYPE_CHECKING:
-    from caldav import DAVClient
 
 __all__ = ["PASSWORD", "CalDavSource"]
 
@@ -123,8 +120,8 @@ class CalDavSource:
                 f"can't reach {self.name}: {type(error).__name__}", fix="check the address and the network"
             ) from None
 
-    def _client(self) -> DAVClient:
-        from caldav import DAVClient
+    def _client(self) -> Any:
+        from caldav.davclient import DAVClient
 
         return DAVClient(
             self._base,
