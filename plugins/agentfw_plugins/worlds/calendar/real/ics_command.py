@@ -74,6 +74,7 @@ _BACK = (
 @click.option("--zone", metavar="NAME", default="", help="Your time zone, if the calendar doesn't name it.")
 @click.option("--people", type=_FILE, help='TOML file of relations, with lines such as "acme.example" = "client".')
 @click.option("--hub", type=_FILE, help="File that keeps what is learned about you.")
+@click.option("--hours", metavar="HH:MM-HH:MM", default="09:00-17:00", show_default=True, help="Your working hours.")
 @click.option("--anew", is_flag=True, help="Ask again about conflicts that were decided before.")
 @click.option("--show-what-is-sent", is_flag=True, help="Print everything that the policy is sent, on stderr.")
 @click.option("--quiet", is_flag=True, help="Print only the questions and the result.")
@@ -93,6 +94,7 @@ def ics(
     zone: str,
     people: Path | None,
     hub: Path | None,
+    hours: str,
     anew: bool,
     show_what_is_sent: bool,
     quiet: bool,
@@ -105,6 +107,7 @@ def ics(
     terminal, --json without --answers or --yes is a --list.
     """
     out.quiet = quiet or out.json
+    from .free_times import Hours
     from .people import read_people
     from .person_file import PersonFile, data_file
     from .session import Session, Wishes
@@ -115,7 +118,7 @@ def ics(
     first: date | None = since.date() if since is not None else None
     assembly = _assembled(policy, assignments)
     sources = [_source(given, output) for given in calendars]
-    session = Session.open(sources, Wishes(days, first, me, zone, read_people(people)))
+    session = Session.open(sources, Wishes(days, first, me, zone, read_people(people), Hours.parse(hours)))
     only_list = only_list or (out.json and not (answers or yes or _at_terminal()))
     asked = _person(answers, yes, only_list, out.json, session)
     _introduce(session, assembly, out)
@@ -253,6 +256,15 @@ def _conclude(record: dict[str, Any], strategies: list[str], written: list[str],
     out.line(f"{', '.join(parts)}   {record['declined']} event{'s' if record['declined'] != 1 else ''} declined")
     if strategies:
         out.line(f"learned   {', '.join(strategies)}")
+    for one in record["other_times"]:
+        if one["to"] is None:
+            out.line(f"no time   {one['title']}: nothing is free in these days")
+            continue
+        to = datetime.fromisoformat(one["to"])
+        whom = f"write to {one['organizer']}" if one["organizer"] else "yours to move"
+        out.line(f"free      {one['title']}: {to:%a} {to.day} {to:%B}, {to:%H:%M}   ({whom})")
+        for line in one["message"].splitlines():
+            out.line(f"          {line}")
     for title in record["undone"]:
         out.line(f"undone    {title} was kept, and is asked about again")
     if not written:

@@ -23,6 +23,7 @@ from agentfw.errors import MissingExtraError, UsageError
 from .answers import Person
 from .conflicts import Agenda
 from .environment import Outcome, RealConflicts
+from .free_times import Hours, draft, nearest_free, taken
 from .ics_events import Entry, Reader
 from .ics_lines import Block, FileLines, Problem
 from .ics_marking import marked
@@ -51,6 +52,8 @@ class Wishes:
     zone: str = ""
     relations: Mapping[str, str] = field(default_factory=dict)
     """Relations of people to the person, by address or domain."""
+    hours: Hours = field(default_factory=lambda: Hours.parse("09:00-17:00"))
+    """Working hours, in which other times are proposed."""
 
 
 class Session:
@@ -65,7 +68,9 @@ class Session:
         parts: Sequence[tuple[Part, list[Occurrence]]],
         events: int,
         problems: list[Problem],
+        hours: Hours,
     ) -> None:
+        self.hours = hours
         self.sources, self.people, self.problems = sources, people, problems
         self.home, self.zone = home
         self.since, self.until = span
@@ -112,7 +117,8 @@ class Session:
             dated.append((part, occurrences(list(latest.values()), since, until, home, own)))
             problems += own if len(parts) == 1 else [replace(problem, file=part.name) for problem in own]
         people = People(owner_of(whole, wishes.owner), wishes.relations)
-        return cls(sources, people, (home, zone), (since, until), dated, sum(map(len, blocks)), problems)
+        events = sum(map(len, blocks))
+        return cls(sources, people, (home, zone), (since, until), dated, events, problems, wishes.hours)
 
     @property
     def person(self) -> str:
@@ -162,6 +168,28 @@ class Session:
             if marking:
                 yield part, marked(part.lines, marking, self.people.owner, now)
 
+    def other_times(self) -> list[dict[str, Any]]:
+        """Another time for each date that was declined, the first of them first; each takes its time from the next."""
+        busy = [taken(one) for one in self.agenda.kept()]
+        within = (max(self.since, datetime.now(UTC)), self.until)
+        found = []
+        for one in sorted((one for each in self.outcomes for one in each.declined), key=lambda one: one.start):
+            to = nearest_free(one.start, one.end - one.start, busy, self.hours, self.home, within)
+            organizer = one.entry.organizer
+            own = organizer is None or self.people.is_owner(organizer)
+            if to is not None:
+                busy.append((to, to + (one.end - one.start)))
+            found.append(
+                {
+                    "title": one.entry.title,
+                    "start": one.start.astimezone(self.home).isoformat(),
+                    "to": None if to is None else to.astimezone(self.home).isoformat(),
+                    "organizer": "" if own or organizer is None else organizer.address,
+                    "message": "" if own or to is None else draft(one, to, self.home),
+                }
+            )
+        return found
+
     def write(self) -> list[str]:
         """Write what was decided. Returns where it is now."""
         changed = list(self.changed())
@@ -181,6 +209,7 @@ class Session:
             "events": self.events,
             "conflicts": [_recorded(outcome, self.home) for outcome in self.outcomes],
             "declined": sum(len(outcome.declined) for outcome in self.outcomes),
+            "other_times": self.other_times(),
             "undone": self.undone,
             "stopped": self.stopped,
             "problems": [
