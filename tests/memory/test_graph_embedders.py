@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
+from agentfw_memory.graph import embedders
 from agentfw_memory.graph.embedders import Embedder, default_embedder, open_embedder
 
 MODULES = {"hash:32": "numpy", "wordllama": "wordllama", "sentence-transformers": "sentence_transformers"}

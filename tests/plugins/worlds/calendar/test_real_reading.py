@@ -15,6 +15,7 @@ from agentfw.errors import AgentfwError, UnknownNameError, UsageError
 from agentfw_plugins.worlds.calendar.real.ics_lines import FileLines
 from agentfw_plugins.worlds.calendar.real.ics_marking import marked
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
+from agentfw_plugins.worlds.calendar.real.sources import FileSource
 
 pytest.importorskip("icalendar")
 
@@ -28,7 +29,7 @@ MONDAY = date(2026, 11, 23)
 
 
 def session(path: Path, since: date = MONDAY, days: int = 28, **more: str) -> Session:
-    return Session.open(Wishes(path, days, since, **more))
+    return Session.open([FileSource(path)], Wishes(days, since, **more))
 
 
 def titles(found: Session) -> list[str]:
