@@ -230,7 +230,7 @@ class SkillGraphMemory(Memory):
         """The skills that the agent was shown, read from its messages."""
         found: dict[str, Skill] = {}
         for message in episode.messages:
-            if message.role != "user":
+            if message.role not in ("user", "system"):  # sessions have it in the system message
                 continue
             for shown in _SHOWN.finditer(message.content):
                 if shown[1] in found:

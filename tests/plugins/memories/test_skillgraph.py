@@ -170,6 +170,7 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
     assert {field.name for field in fields(GraphSettings)} - set(type(plain).model_fields) == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

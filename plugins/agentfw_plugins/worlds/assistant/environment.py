@@ -26,6 +26,7 @@ from pydantic import Field
 
 from agentfw import Action, Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.out import counted
 
 from .assistant_settings import AssistantSettings
 from .catalogue import Item
@@ -92,7 +93,7 @@ class Assistant(Environment):
 
     def scene(self, tasks: Sequence[Task]) -> str:
         users, days = len({task.user for task in tasks}), max(self._day(task) for task in tasks)
-        return f"{users} users, {days} {'day' if days == 1 else 'days'}, {self.settings.difficulty} requests"
+        return f"{counted(users, 'user')}, {counted(days, 'day')}, {self.settings.difficulty} requests"
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world

@@ -48,6 +48,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_the_log_has_what_a_preference_model_needs_and_no_truth(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["data", "make", "assistant", "--out", str(tmp_path / "logs")])
 
@@ -77,6 +78,7 @@ def test_one_world_has_one_log_and_the_truth_is_written_only_when_asked_for(tmp_
     assert truth["train 3"]["tastes"] == People(small).person("train 3").tastes
 
 
+@pytest.mark.slow
 def test_likes_follow_interest_and_fame(tmp_path: Path) -> None:
     settings = AssistantSettings()
     people, catalogue = People(settings), Catalogue(settings)
