@@ -97,6 +97,9 @@ class Environment:
     """Whether a lower headline is better, as with an error or a cost."""
     columns: Mapping[str, str] = {}
     """The figures that a run's table is made of, in order, with the heading of each. Without any, it lists them all."""
+    inspector: str = ""
+    """A command that shows a run of this world in more detail, such as `agentfw kettle show`. It takes the run as its
+    argument. The end of a run and its report name it."""
     demonstrate: Callable[[Moment], Iterable[Intervention | str]] | None = None
     """A simple rule for this world, usually a method: what to do at a moment. The policy `scripted` follows it, and
     `agentfw run ENVIRONMENT` plays it where the world ships no spec."""

@@ -11,8 +11,12 @@ on the same held-out turns before and after:
 - level: rewards of a turn, and means of the dialogue up to it, in whole dialogues (D4)
 - cap: the importance ratio capped at 10 and at 100, with eight steps an update (D5)
 
-What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside, because
-eager gets the best timing without learning anything.
+What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside on the same
+turns, because eager gets the best timing without learning anything.
+
+Required: of the rules, PT and RAR of Custom RULER above those of RAC with intervals apart, AC of RAC at least that of
+Custom RULER, PT of Adaptive RULER between the two. Of lambda, a rank correlation with the slopes of PT and RAR of at
+least 0.9, and with that of AC of at most 0. Of the levels, PT higher with turns. Of the caps, what comes of it.
 """
 
 from __future__ import annotations
@@ -21,8 +25,9 @@ import argparse
 import asyncio
 import json
 import os
+import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,8 +36,12 @@ from typing import Any
 from agentfw import Host, HostOptions, Run
 from agentfw.runs import RunFolder, apply_assignments, parse_spec, read_spec
 from agentfw.statistics import Interval, bootstrap
-from agentfw_rewardmodels.timing import Figures, rank
+from agentfw_plugins.worlds.proactive.environment import Proactive
+from agentfw_plugins.worlds.proactive.settings import ProactiveSettings
+from agentfw_rewardmodels.timing import Figures, rank, run_agreement
 
+_SLOPES = ("ac", "max_ac", "pt", "rar", "ftr")
+_CURVES = ("reward", "ac", "max_ac", "pt", "rar", "ready", "balance")
 FIGURES = ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready", "balance")
 _RULES = (
     "Give credit for an action that is ready at the first turn at which it could be, and less the later it comes.",
@@ -120,10 +129,28 @@ def train(table: str, variant: str, seed: int, options: argparse.Namespace) -> N
     asyncio.run(training.execute())
 
 
-def stages_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> dict[int, list[dict[str, float]]]:
+def run_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> RunFolder:
     (about,) = folder_of(table, variant, seed, options).glob("*/run.json")
-    stages = RunFolder.open(about.parent).stages()
-    return {update: [record["outcome"] for record in records] for update, records in stages.items()}
+    return RunFolder.open(about.parent)
+
+
+def stages_of(
+    table: str, variant: str, seed: int, options: argparse.Namespace
+) -> dict[int, dict[str, dict[str, float]]]:
+    """The figures of each evaluation, by episode. Every seed is measured on the same ones."""
+    stages = run_of(table, variant, seed, options).stages()
+    return {update: {each["episode"]: each["outcome"] for each in records} for update, records in stages.items()}
+
+
+def players(table: str, variant: str, seed: int, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """What the simple players get on the turns that the trainings are measured on."""
+    about = run_of(table, variant, seed, options).about["spec"]
+    environment = Proactive(ProactiveSettings.model_validate(about["environment"]["settings"]))
+    rows: dict[str, list[Mapping[str, float]]] = {}
+    for task in environment.tasks(options.turns, seed, about["evaluation"]["split"]):
+        for name, outcome in environment.references(task).items():
+            rows.setdefault(name, []).append(outcome)
+    return {name: _figures(outcomes) for name, outcomes in rows.items()}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -141,15 +168,75 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     rows: dict[str, dict[str, Any]] = {}
     for variant in variants:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
-        rows.setdefault("before", _figures([one for stages in several for one in stages[0]]))
-        rows[variant] = _figures([one for stages in several for one in stages[max(stages)]])
+        rows.setdefault("before", _figures_of([stages[0] for stages in several]))
+        rows[variant] = _figures_of([stages[max(stages)] for stages in several])
         # The mean change per step telescopes to last minus first.
         rows[variant]["slopes"] = {
-            name: [(_mean(stages[max(stages)], name) - _mean(stages[0], name)) / options.updates for stages in several]
-            for name in ("ac", "pt", "rar", "ftr")
+            name: [
+                (_mean(stages[max(stages)].values(), name) - _mean(stages[0].values(), name)) / options.updates
+                for stages in several
+            ]
+            for name in _SLOPES
         }
     chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
-    return {**chosen, "seconds": round(time.perf_counter() - began, 1), "rows": rows, "pri": _ranked(rows)}
+    found = {
+        "rows": rows,
+        "players": players(options.table, variants[0], options.seeds[0], options),
+        "pri": _ranked(rows),
+        "findings": _findings(rows, variants, options),
+    }
+    return {**chosen, "seconds": round(time.perf_counter() - began, 1), **found}
+
+
+def _findings(
+    rows: Mapping[str, Mapping[str, Any]], variants: Sequence[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    """What the table is asked for. Nothing where it has not all of its rows."""
+    if set(variants) != set(TABLES[options.table]):
+        return {}
+    if options.table == "rules":
+        alone, judged, mixed = (rows[name] for name in ("RAC", "Custom RULER", "Adaptive RULER"))
+        return {
+            "PT of the judge above that of agreement, intervals apart": judged["pt"]["low"] > alone["pt"]["high"],
+            "RAR of the judge above that of agreement, intervals apart": judged["rar"]["low"] > alone["rar"]["high"],
+            "AC of agreement at least that of the judge": alone["ac"]["mean"] >= judged["ac"]["mean"],
+            "PT of the adaptive rule between both": alone["pt"]["mean"] < mixed["pt"]["mean"] < judged["pt"]["mean"],
+        }
+    if options.table == "lambda":
+        slopes = {name: [statistics.fmean(rows[each]["slopes"][name]) for each in variants] for name in _SLOPES}
+        shares = [float(each) for each in variants]
+        return {f"rank correlation with {name}": round(_by_rank(shares, found), 3) for name, found in slopes.items()}
+    if options.table == "level":
+        return {
+            f"{name} as reward: PT of turns less that of trajectories, by seed": [
+                round((turn - whole) * options.updates, 4)
+                for turn, whole in zip(
+                    rows[f"{name}, turn"]["slopes"]["pt"], rows[f"{name}, trajectory"]["slopes"]["pt"], strict=True
+                )
+            ]
+            for name in ("ac", "pt")
+        }
+    return {f"capped at {cap}": _of_caps(cap, options) for cap in variants}
+
+
+def _of_caps(cap: str, options: argparse.Namespace) -> dict[str, Any]:
+    """How alike two trainings are (equations 39 to 42), and the largest importance ratio in any of them."""
+    lines = [run_of(options.table, cap, seed, options).updates() for seed in options.seeds]
+    found: dict[str, Any] = {"largest ratio": max(line["learner"]["ratio_largest"] for each in lines for line in each)}
+    if len(lines) > 1:
+        series = [{name: [line["rollouts"][name] for line in each] for name in _CURVES} for each in lines[:2]]
+        alike = run_agreement(*series)
+        found |= {"final": alike.final, "trajectory": alike.trajectory, "combined": alike.combined}
+    return {name: round(value, 3) for name, value in found.items() if value is not None}
+
+
+def _by_rank(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's rank correlation."""
+    ranks = [
+        [sum(other < value for other in values) + 0.5 * values.count(value) for value in values]
+        for values in (list(first), list(second))
+    ]
+    return statistics.correlation(*ranks)
 
 
 def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -157,7 +244,32 @@ def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     return {name: _bounds(bootstrap(values)) for name, values in found.items() if values}
 
 
-def _mean(outcomes: Sequence[Mapping[str, float]], name: str) -> float:
+def _figures_of(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
+    return _figures(_over_seeds(seeds)) | _ready([one for outcomes in seeds for one in outcomes.values()])
+
+
+def _ready(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """How ready actions are distributed over turns. Nothing where an episode is a whole dialogue."""
+    found = [one["ready"] for one in outcomes if "turns" not in one]
+    if not found:
+        return {}
+    quartiles = statistics.quantiles(found, n=4, method="inclusive")
+    return {"ready_quartiles": quartiles, "ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
+
+
+def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict[str, float]]:
+    """The means over seeds of every episode: the same turns in three seeds are no more turns for an interval."""
+    found = []
+    for episode in seeds[0]:
+        values: dict[str, list[float]] = {}
+        for outcomes in seeds:
+            for name, value in outcomes[episode].items():
+                values.setdefault(name, []).append(value)
+        found.append({name: statistics.fmean(several) for name, several in values.items()})
+    return found
+
+
+def _mean(outcomes: Iterable[Mapping[str, float]], name: str) -> float:
     values = [one[name] for one in outcomes if one.get(name) is not None]
     return sum(values) / len(values) if values else 0.0
 
@@ -193,9 +305,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return result
     names = [name for name in FIGURES if any(name in row for row in result["rows"].values())]
     print(f"{'':18}" + "".join(f"{name:>10}" for name in [*names, "PRI"]))
-    for variant, row in result["rows"].items():
+    for variant, row in (result["rows"] | result["players"]).items():
         cells = [f"{row[name]['mean']:10.3f}" if name in row else f"{'':10}" for name in names]
-        print(f"{variant:18}" + "".join(cells) + f"{result['pri'].get(variant, float('nan')):10.3f}")
+        pri = f"{result['pri'][variant]:10.3f}" if variant in result["pri"] else ""
+        print(f"{variant:18}{''.join(cells)}{pri}")
+    for finding, value in result["findings"].items():
+        print(f"{finding}: {value}")
     print(f"{result['seconds']:.0f} s; program as judge")
     return result
 

@@ -69,7 +69,8 @@ class RunFolder:
 
     @property
     def total(self) -> int:
-        return self.planned_updates or int(self.about["episodes"])
+        """What is planned. A live run has no plan: it has what is done."""
+        return self.planned_updates or int(self.about["episodes"]) or self.done
 
     @property
     def done(self) -> int:
@@ -89,6 +90,11 @@ class RunFolder:
     def columns(self) -> dict[str, str]:
         """Columns of the run's table, with their headings. Empty if the table lists all metrics."""
         return dict(self.about.get("columns", {}))
+
+    @property
+    def inspector(self) -> str:
+        """The command that shows a run of this environment in more detail, or an empty text."""
+        return str(self.about.get("inspector", ""))
 
     @property
     def plugins(self) -> dict[str, str]:

@@ -143,12 +143,15 @@ class RubricJudge:
                     logger.warning("%s could not judge a group of %d: %s", self.name, len(attempts), failure)
                 else:
                     self._store(key, marks)
-        return Judgement(
-            tuple(marks[place - 1].score for place in question.places),
-            tuple(marks[place - 1].why for place in question.places),
-            failure,
-            usage,
-        )
+        return _judgement(question, marks, failure, usage)
+
+    def recall(self, attempts: Sequence[Sequence[Message]]) -> Judgement | None:
+        """The judgement of a group if it is in the cache. Nothing is asked."""
+        if not attempts:
+            return Judgement()
+        question = make_question(attempts, self.rules, longest=self.longest)
+        marks = self._cached(self._key(question), question.count)
+        return None if marks is None else _judgement(question, marks)
 
     async def judge_all(self, groups: Sequence[Sequence[Sequence[Message]]]) -> list[Judgement]:
         """Judge many groups, with at most `parallel` questions in progress."""
@@ -219,3 +222,13 @@ class RubricJudge:
                 del self._loops[other]
             self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
         return self._loops[running]
+
+
+def _judgement(question: Question, marks: Sequence[Mark], failure: str = "", usage: Usage = _NO_USAGE) -> Judgement:
+    """The marks in the order of the group."""
+    return Judgement(
+        tuple(marks[place - 1].score for place in question.places),
+        tuple(marks[place - 1].why for place in question.places),
+        failure,
+        usage,
+    )

@@ -28,7 +28,7 @@ from agentfw_rewardmodels.timing.jsonl import (
 )
 from agentfw_rewardmodels.timing.matching import agreements, same_value
 from agentfw_rewardmodels.timing.metrics import Rewards, TurnScores, rewards, score_turn
-from agentfw_rewardmodels.timing.questions import asked_missing, information_consistency
+from agentfw_rewardmodels.timing.questions import asked_missing, information_consistency, next_questions
 from agentfw_rewardmodels.timing.ranking import Figures, Rank, Ranking, difference, rank
 from agentfw_rewardmodels.timing.rating import Rating, mean_rating, rating_question, read_rating
 from agentfw_rewardmodels.timing.reading import Answer, read_answer, read_value
@@ -80,6 +80,7 @@ __all__ = [
     "information_consistency",
     "load_domain",
     "mean_rating",
+    "next_questions",
     "over_seeds",
     "rank",
     "rating_question",

@@ -22,7 +22,7 @@ from agentfw_rewardmodels.json_in_text import json_values
 from agentfw_rewardmodels.timing.actions import Opportunity
 from agentfw_rewardmodels.timing.dialogues import Turn
 
-__all__ = ["Rating", "mean_rating", "rating_question", "read_rating"]
+__all__ = ["SCALE", "Rating", "mean_rating", "rating_question", "read_rating"]
 
 SCALE = {
     5: "The customer's wish is implicit. The action that serves it is predicted, with the right inputs.",
@@ -32,6 +32,7 @@ SCALE = {
     1: "The customer asks for it explicitly or nearly so, and the action is not predicted.",
     -1: "The dialogue so far is too short to judge.",
 }
+"""The ratings, and what each of them means."""
 _INSTRUCTION = """\
 An assistant listens to a dialogue between a customer and a professional. It predicts which actions will be useful, \
 ideally before anyone asks for them. Rate its predictions for the last turn.

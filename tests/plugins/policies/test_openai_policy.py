@@ -251,6 +251,7 @@ def test_the_first_model_that_the_server_lists_is_taken_and_asked_for_once() -> 
         assert "lists no models" in fails(policy_at(address, model="")).message
 
 
+@pytest.mark.slow
 def test_the_policy_keeps_the_contract() -> None:
     words = ["one", " two", " three", ""]
 
@@ -525,6 +526,7 @@ def test_a_model_that_is_not_there_is_answered_with_the_nearest_that_is() -> Non
 # -- servers that fail -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(form: str) -> None:
     def busy(body: dict[str, Any]) -> Reply:
@@ -558,6 +560,7 @@ def test_a_redirect_is_told_with_where_it_leads(headers: dict[str, str], words: 
     assert words in error.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [408, 409, 500, 503])
 def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
     with serving(Reply(b"oh no", status), Reply(b"oh no", status), completion()) as (address, server):
@@ -565,6 +568,7 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
     assert len(server.bodies) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
@@ -594,6 +598,19 @@ def test_a_long_answer_of_a_failing_server_is_told_shortly() -> None:
         assert len(fails(policy_at(address, retries=0)).message) < 600
 
 
+@pytest.mark.slow
+def test_an_answer_of_fifty_megabytes_is_given_up_and_not_asked_for_again() -> None:
+    huge = Reply(b'{"choices": [' + b" " * 50_000_000 + b"]}")
+
+    with serving(huge) as (address, server):
+        error = fails(policy_at(address))
+
+    assert f"{address}/chat/completions sent more than 32 MB in one answer" in error.message
+    assert "OpenAI-compatible server" in error.fix
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.slow
 def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
     with serving(slow(3.0)) as (address, server):
         error = fails(policy_at(address, deadline=0.5))
@@ -601,6 +618,7 @@ def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
     assert len(server.bodies) == 1
 
 
+@pytest.mark.slow
 def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -621,6 +639,7 @@ def many(policy: OpenAIPolicy, count: int) -> list[Generation]:
     return finish(policy, run())
 
 
+@pytest.mark.slow
 def test_no_more_requests_are_in_flight_than_allowed() -> None:
     with serving(slow(0.02)) as (address, server):
         assert len(many(policy_at(address, concurrency=3), 20)) == 20
@@ -634,6 +653,7 @@ def test_two_hundred_requests_in_flight_finish() -> None:
     assert server.most_in_flight > 100
 
 
+@pytest.mark.slow
 def test_waiting_for_a_slot_is_not_held_against_the_server() -> None:
     with serving(slow(0.3)) as (address, _):
         assert len(many(policy_at(address, concurrency=1, deadline=0.9), 5)) == 5

@@ -17,6 +17,7 @@ import pytest
 from agentfw import Generation, Policy, Request
 from agentfw.errors import EndpointError, RequestRefusedError
 from agentfw_plugins.worlds.proactive.annotating import Annotations, Annotator, Unit
+from agentfw_plugins.worlds.proactive.asking import Asker
 from agentfw_plugins.worlds.proactive.dataset import Example, generated, load_data, write_data
 from agentfw_plugins.worlds.proactive.domains import load_domain
 from agentfw_rewardmodels.timing import annotation_row, turn_row
@@ -55,7 +56,8 @@ class Hindsight(Policy):
 
 def run(policy: Policy, examples: tuple[Example, ...], folder: Path, *, name: str = "test", jobs: int = 4,
         unit: Unit = "turn", observed: bool = False, domain: object = DOMAIN) -> Annotations:  # fmt: skip
-    annotator = Annotator(domain, policy, name=name, jobs=jobs, unit=unit, observed=observed)  # type: ignore[arg-type]
+    asker = Asker(policy, name=name, jobs=jobs)
+    annotator = Annotator(domain, asker, unit=unit, observed=observed)  # type: ignore[arg-type]
     return asyncio.run(annotator.annotate([one.dialogue for one in examples], folder))
 
 
@@ -94,6 +96,7 @@ def test_the_annotator_reads_the_whole_dialogue_but_not_what_was_triggered(tmp_p
     assert len(seen) == 2 * len(spoken)
 
 
+@pytest.mark.slow
 def test_answers_that_cannot_be_used_are_asked_for_again_and_failures_are_counted(tmp_path: Path) -> None:
     damaged = Counter[str]()
 
@@ -191,6 +194,7 @@ def test_answers_to_other_questions_are_not_used(tmp_path: Path) -> None:
     assert renamed.unused == first.answers
 
 
+@pytest.mark.slow
 def test_four_jobs_keep_four_requests_in_flight(tmp_path: Path) -> None:
     class Slow(Hindsight):
         async def wait(self) -> None:

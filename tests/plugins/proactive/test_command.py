@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,7 @@ def bakery(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_third_domain_needs_no_python(bakery: Path, tmp_path: Path) -> None:
     made = call("make", "--domain", bakery, "--dialogues", 40, "--out", tmp_path / "made")
     annotated = call("annotate", tmp_path / "made", "--domain", bakery, "--rule", "--out", tmp_path / "annotated")
@@ -76,6 +79,17 @@ def test_a_third_domain_needs_no_python(bakery: Path, tmp_path: Path) -> None:
     assert report["margins"][0]["share"] == 1
     assert sum(kept["dialogues"].values()) == report["kept"] == 40
     assert kept["kept_above"] == 0.8
+
+    command = [sys.executable, "-m", "agentfw", "run", "proactive", "--episodes", "4", "--json", "--quiet"]
+    command += ["--set", f"environment.domain={bakery}", "--set", f"environment.data={tmp_path / 'kept'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    # The run repeats the references of the turn before, so it agrees but for what has just changed.
+    figures = json.loads(done.stdout)["figures"]
+    assert figures["format"]["mean"] == 1
+    assert 0.5 < figures["ac"]["mean"] < 1
+    assert figures["ftr"]["mean"] == 0
+    assert figures["unknown_names"]["mean"] == 0
 
 
 def test_a_policy_that_is_installed_annotates(bakery: Path, tmp_path: Path) -> None:
@@ -121,6 +135,7 @@ def test_an_import_that_leaves_out_too_much_fails_but_keeps_the_rest(tmp_path: P
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_observed_uses_tell_which_parameters_are_required(tmp_path: Path) -> None:
     call(
         "make", "--domain", "abcd", "--dialogues", 200, "--set", 'flows=["refund_initiate"]', "--out", tmp_path / "data"

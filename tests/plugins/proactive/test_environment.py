@@ -25,12 +25,14 @@ from agentfw import (
 from agentfw.errors import SettingsError, UsageError
 from agentfw.statistics import bootstrap
 from agentfw.testing import fresh_host
+from agentfw_plugins.worlds.proactive.conversations import asked_turns
 from agentfw_plugins.worlds.proactive.dataset import Example, generated, write_data
 from agentfw_plugins.worlds.proactive.domains import load_domain
 from agentfw_plugins.worlds.proactive.environment import Proactive
+from agentfw_plugins.worlds.proactive.phrases import Phrases
 from agentfw_plugins.worlds.proactive.prompting import write_answer
 from agentfw_plugins.worlds.proactive.settings import ProactiveSettings
-from agentfw_rewardmodels.timing import Dialogue
+from agentfw_rewardmodels.timing import Annotation, Dialogue, TurnOpportunities, next_questions
 
 HOST = fresh_host(builtins=True, strict=False)
 DOMAIN = load_domain("abcd")
@@ -238,6 +240,47 @@ def test_questions_count_if_they_ask_for_a_missing_input() -> None:
     assert episode.series("asked_missing")[1] == 0.5
 
 
+@pytest.mark.parametrize("split", ["train", "test"])  # in the test split they say "Please let me know your name."
+def test_questions_are_compared_with_what_the_professional_asks_next(split: str) -> None:
+    environment = dialogues(questions=True, encoder="hash:256", flows=["recover_password"])
+    example = environment.example(environment.tasks(1, 7, split)[0])
+    asked = asked_turns(example.dialogue, "spoken")
+    asks = Phrases.of(DOMAIN.phrases, "abcd").asks_for
+    following = {turn: next_questions(example.dialogue.turns, turn, asks=asks) for turn in asked}
+
+    def answer(place: int) -> str:
+        wanted = following[asked[place]]
+        # At one turn of two the very question, and something else at the others.
+        return json.dumps({"opportunities": [], "questions": wanted if place % 2 else ["Do you like music?"]})
+
+    episode = play(environment, Answering(answer), split=split)
+
+    found = {one.round: one.value for one in episode.measures if one.name == "ic"}
+    assert any(following.values())
+    assert found.keys() == {turn for turn, questions in following.items() if questions}
+    for place, turn in enumerate(asked):
+        if following[turn]:
+            assert (found[turn] == pytest.approx(1)) == bool(place % 2)
+
+
+def test_questions_of_an_annotation_come_first(tmp_path: Path) -> None:
+    [example] = generated(DOMAIN, "test", 1, 1)
+    asked = asked_turns(example.dialogue, "spoken")
+    turns = tuple(TurnOpportunities(example.id, turn, questions=("Which shoes are they?",)) for turn in asked)
+    annotation = Annotation(example.id, example.annotation.length, turns)
+    write_data(tmp_path, [Example(example.dialogue, annotation)], DOMAIN.catalog, {})
+    environment = dialogues(data=str(tmp_path), questions=True, encoder="hash:256")
+
+    episode = play(environment, Answering(lambda _: '{"opportunities": [], "questions": ["Which shoes are they?"]}'))
+
+    assert episode.outcome["ic"] == pytest.approx(1)
+
+
+def test_an_unknown_text_encoder_is_refused_before_anything_is_played() -> None:
+    with pytest.raises(UsageError, match='unknown encoder "thesaurus"'):
+        dialogues(questions=True, encoder="thesaurus")
+
+
 # -- what is measured --------------------------------------------------------------------------------------------------
 
 
@@ -277,6 +320,7 @@ def test_tokens_that_take_time_move_a_prediction_to_the_turn_at_which_it_lands()
     assert len(episode.series("rac")) == len(at_once.series("rac"))
 
 
+@pytest.mark.slow
 def test_what_an_event_driven_agent_says_is_less_out_of_date_when_it_lands() -> None:
     delay = {}
     for interface in ("event_driven", "step_loop", "polling:3"):
@@ -315,6 +359,7 @@ def test_the_seed_of_a_run_does_not_change_the_dialogues() -> None:
     assert users[0] == users[1]
 
 
+@pytest.mark.slow
 def test_dialogues_come_from_a_folder_with_their_times(tmp_path: Path) -> None:
     examples = [Example(with_times(one.dialogue), one.annotation) for one in generated(DOMAIN, "test", 7, 3)]
     write_data(tmp_path, examples, DOMAIN.catalog, {})

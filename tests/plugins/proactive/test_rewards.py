@@ -55,8 +55,24 @@ def test_single_turns_have_no_trajectory() -> None:
     assert "environment.unit=dialogue" in refused.value.fix
 
 
-def test_a_turn_that_was_not_measured_has_no_score() -> None:
-    assert scores_of("proactive_pt", episode(1.0, measure="rac")) == {}
+def test_a_turn_that_was_not_measured_has_no_score_and_is_counted(tmp_path: Path) -> None:
+    spec = parse_spec(
+        {
+            "environment": {"name": "proactive", "settings": {"unit": "dialogue", "dialogues": 5}},
+            "policy": "scripted",
+            "rewards": ["proactive_pt"],
+            "episodes": 2,
+            "horizon": 4.5,
+        }
+    )
+    run = Run.create(spec, HOST, tmp_path)
+
+    asyncio.run(run.execute())
+
+    records = run.folder.metrics()
+    # The fifth turn was still open when the time was over.
+    assert [len(record["scores"]) for record in records] == [4, 4]
+    assert [record["outcome"]["proactive_pt_unmeasured"] for record in records] == [1, 1]
 
 
 # -- the rules of appendix G.4 -----------------------------------------------------------------------------------------

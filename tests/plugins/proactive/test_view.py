@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +78,7 @@ def test_its_figures_are_those_of_the_run(played: RunFolder) -> None:
         assert f"<td data-figure=balance data-value={record['outcome']['balance']:.6f}>" in html
 
 
+@pytest.mark.slow
 def test_single_turns_are_gathered_by_dialogue(tmp_path: Path) -> None:
     folder = run(tmp_path, "turn", episodes=40)
 
@@ -121,6 +124,49 @@ def test_runs_are_ranked_beside_each_other(played: RunFolder, tmp_path: Path) ->
     assert "Rank among 2 runs" in html
     assert played.id in html
     assert other.id in html
+
+
+def test_the_judge_says_why(tmp_path: Path) -> None:
+    spec = parse_spec(
+        {
+            "environment": {"name": "proactive", "settings": {"dialogues": 20, "answers": "lines"}},
+            "policy": {"name": "scripted", "settings": {"replies": ["search-faq ready_to_trigger", "nothing"]}},
+            "rewards": [{"name": "rubric", "settings": {"policy": "timing_judge"}}],
+            "episodes": 4,
+            "samples": 2,
+        }
+    )
+    made = Run.create(spec, HOST, tmp_path)
+    asyncio.run(made.execute())
+
+    html = view_page(RunFolder.open(made.folder.path), HOST)
+
+    reasons = [turn["reason"] for one in data_of(html)["dialogues"] for turn in one["stages"][0].values()]
+    assert len(reasons) == 4
+    assert all(reason.startswith("hits ") for reason in reasons)
+
+
+@pytest.mark.slow
+def test_the_end_of_a_run_and_its_report_name_the_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "agentfw", "run", "proactive", "--episodes", "1", "--runs", str(tmp_path / "mine")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    [folder] = (tmp_path / "mine").iterdir()
+    assert f"agentfw proactive view {folder}" in done.stderr
+    assert f"agentfw proactive view {folder.name}" in (folder / "report.html").read_text()
+
+
+def test_figures_where_something_is_expected_stand_below_the_others(played: RunFolder) -> None:
+    html = view_page(played, HOST)
+
+    means = []
+    for episode in played.episodes():
+        expected = {one.round for one in episode.measures if one.name == "expected" and one.value}
+        silent = [one.value for one in episode.measures if one.name == "silent" and one.round in expected]
+        means.append(sum(silent) / len(silent))
+    below = html.partition("At turns where the reference expects an action")[2]
+    assert f"<th scope=row>silent</th><td>{bootstrap(means).estimate:.3f} " in below
 
 
 @pytest.mark.slow

@@ -1,24 +1,18 @@
 """Annotates dialogues with a policy: it knows the whole dialogue and writes the reference actions of each turn.
 
-Every answer goes to a journal before it counts, under a key made of the policy and of everything that it was asked. So
-the same command resumes, asks nothing twice, and never mixes answers to different questions. The order of the output is
-that of the dialogues, whichever is finished first.
+The order of the output is that of the dialogues, whichever is finished first. Answers are kept in a journal, so the
+same command resumes.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from agentfw import Brief, Message, Moment, Observation, Policy, Request
-from agentfw.errors import RequestRefusedError
-from agentfw.runs import Journal, SamplingSettings, read_journal
 from agentfw_rewardmodels.json_in_text import json_values
 from agentfw_rewardmodels.timing import (
     Annotation,
@@ -31,30 +25,22 @@ from agentfw_rewardmodels.timing import (
     read_value,
 )
 
-from .annotator_prompt import correction, question
+from .annotator_prompt import question
+from .asking import Asked, Asker, Progress, Question
 
 __all__ = ["Annotations", "Annotator", "Unit"]
 
 Unit = Literal["turn", "dialogue"]
 JOURNAL = "answers.jsonl"
-SAMPLING = SamplingSettings(temperature=0.1, max_tokens=4000)
 
 
-@dataclass(frozen=True)
-class Annotations:
+@dataclass(frozen=True, kw_only=True)
+class Annotations(Asked):
     """What came out, in the order of the dialogues."""
 
     complete: tuple[Annotation, ...]
     failed: dict[str, str]
     """Dialogues that are left out, with what was wrong with the first unusable answer."""
-    answers: int
-    retried: int
-    from_before: int
-    """Answers that the journal had already."""
-    unused: int
-    """Answers in the journal to other questions, for example with another catalog."""
-    seconds: float
-    tokens: int
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -66,146 +52,45 @@ class Annotations:
         }
 
 
-@dataclass(frozen=True)
-class _Question:
-    dialogue: Dialogue
-    turns: tuple[int, ...]
-    messages: tuple[Message, ...]
-    key: str
-
-
 class Annotator:
     """Asks a policy about dialogues of one domain."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        policy: Policy,
-        *,
-        name: str,
-        jobs: int = 4,
-        retries: int = 3,
-        unit: Unit = "turn",
-        observed: bool = False,
-        sampling: SamplingSettings = SAMPLING,
-    ) -> None:
-        """`name` identifies the policy with its version and settings: answers of another one are not used."""
-        self.domain, self.policy, self.name = domain, policy, name
-        self.jobs, self.retries, self.unit, self.observed, self.sampling = jobs, retries, unit, observed, sampling
+    def __init__(self, domain: Domain, asker: Asker, *, unit: Unit = "turn", observed: bool = False) -> None:
+        """`observed` shows the annotator which actions were triggered."""
+        self.domain, self.asker, self.unit, self.observed = domain, asker, unit, observed
 
     async def annotate(
-        self, dialogues: Sequence[Dialogue], folder: Path, progress: Callable[[int, int], None] = lambda done, all: None
+        self, dialogues: Sequence[Dialogue], folder: Path, progress: Progress = lambda done, all: None
     ) -> Annotations:
         """Annotate the dialogues, with the journal in `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
         questions = [one for dialogue in dialogues for one in self._questions(dialogue)]
-        known = {record["key"]: record for record in read_journal(folder / JOURNAL)}
-        wanted = {one.key for one in questions}
-        before = len(wanted & known.keys())
-        left = iter([one for one in questions if one.key not in known])
-        with Journal.open(folder / JOURNAL) as journal:
+        records, asked = await self.asker.ask(questions, folder / JOURNAL, progress)
+        found: dict[str, dict[int, tuple[Opportunity, ...]]] = {one.id: {} for one in dialogues}
+        failed = dict[str, str]()
+        for one, record in zip(questions, records, strict=True):
+            if record["failure"]:
+                failed.setdefault(one.dialogue, record["failure"])
+            else:
+                found[one.dialogue] |= _read(record["answer"], one.turns, self.domain.catalog)[0]
+        complete = tuple(
+            Annotation(one.id, len(one.turns), _turns(one.id, found[one.id]))
+            for one in dialogues
+            if one.id not in failed
+        )
+        return Annotations(complete=complete, failed=failed, **vars(asked))
 
-            async def work() -> None:
-                for one in left:  # shared by all workers
-                    if one.key not in known:  # two dialogues may be the same, word for word
-                        known[one.key] = journal.append(await self._ask(one))
-                    progress(len(wanted & known.keys()), len(wanted))
-
-            workers = [asyncio.create_task(work()) for _ in range(self.jobs)]
-            try:
-                await asyncio.gather(*workers)
-            finally:
-                # Where one failed, the others may not write to a journal that is closed.
-                for worker in workers:
-                    worker.cancel()
-                await asyncio.gather(*workers, return_exceptions=True)
-        return self._gathered(dialogues, questions, known, before)
-
-    def _questions(self, dialogue: Dialogue) -> Iterator[_Question]:
+    def _questions(self, dialogue: Dialogue) -> Iterator[Question]:
         spoken = tuple(number for number, turn in enumerate(dialogue.turns, start=1) if turn.speaker != "action")
         for turns in [spoken] if self.unit == "dialogue" else [(number,) for number in spoken]:
             messages = tuple(question(self.domain, dialogue, turns, observed=self.observed))
-            asked = [
-                self.name,
-                self.retries,
-                self.sampling.model_dump(),
-                dialogue.id,
-                [one.content for one in messages],
-            ]
-            key = hashlib.sha256(json.dumps(asked).encode("utf-8", "backslashreplace")).hexdigest()
-            yield _Question(dialogue, turns, messages, key)
+            yield Question(dialogue.id, turns, messages, partial(self._failures, turns))
 
-    async def _ask(self, one: _Question) -> dict[str, Any]:
-        """Ask until the answer can be used or the retries are spent. Returns the record for the journal."""
-        messages, tokens, start = list(one.messages), 0, time.monotonic()
-        record: dict[str, Any] = {"key": one.key, "dialogue": one.dialogue.id, "turns": list(one.turns)}
-        failures: tuple[str, ...] = ()
-        for attempt in range(self.retries + 1):
-            try:
-                generation = await self.policy.generate(
-                    Request(
-                        messages,
-                        sampling=self.sampling.sampling(int(one.key[:8], 16) + attempt),
-                        # The same content, for a policy that is a program.
-                        moment=Moment(
-                            0,
-                            (
-                                Observation(
-                                    0,
-                                    "question",
-                                    {"dialogue": one.dialogue.id, "turns": one.turns, "attempt": attempt},
-                                    messages[-1].content,
-                                ),
-                            ),
-                        ),
-                        brief=Brief(messages[0].content),
-                    )
-                )
-            except RequestRefusedError as error:
-                failures = (str(error),)
-                break
-            tokens += generation.length
-            record["answer"] = generation.text
-            failures = _read(generation.text, one.turns, self.domain.catalog)[1]
-            if generation.finish == "length":
-                failures = ("it was cut off; write less",)
-            if not failures:
-                break
-            messages += [Message("assistant", generation.text), correction(failures)]
-        facts = {"attempts": attempt + 1, "seconds": round(time.monotonic() - start, 3), "tokens": tokens}
-        return {**record, **facts, "failure": "; ".join(failures[:3])}
+    def _failures(self, turns: Sequence[int], text: str) -> Sequence[str]:
+        return _read(text, turns, self.domain.catalog)[1]
 
-    def _gathered(
-        self, dialogues: Sequence[Dialogue], questions: Sequence[_Question], known: dict[str, Any], before: int
-    ) -> Annotations:
-        by_dialogue: dict[str, list[_Question]] = {}
-        for one in questions:
-            by_dialogue.setdefault(one.dialogue.id, []).append(one)
-        complete, failed = list[Annotation](), dict[str, str]()
-        for dialogue in dialogues:
-            found: dict[int, tuple[Opportunity, ...]] = {}
-            for one in by_dialogue.get(dialogue.id, ()):
-                record = known[one.key]
-                if record["failure"]:
-                    failed.setdefault(dialogue.id, record["failure"])
-                else:
-                    found |= _read(record["answer"], one.turns, self.domain.catalog)[0]
-            if dialogue.id not in failed:
-                turns = tuple(
-                    TurnOpportunities(dialogue.id, turn, found[turn]) for turn in sorted(found) if found[turn]
-                )
-                complete.append(Annotation(dialogue.id, len(dialogue.turns), turns))
-        used = [known[key] for key in {one.key for one in questions}]
-        return Annotations(
-            tuple(complete),
-            failed,
-            answers=len(used),
-            retried=sum(record["attempts"] > 1 for record in used),
-            from_before=before,
-            unused=len(known) - len(used),
-            seconds=sum(record["seconds"] for record in used),
-            tokens=sum(record["tokens"] for record in used),
-        )
+
+def _turns(dialogue: str, found: dict[int, tuple[Opportunity, ...]]) -> tuple[TurnOpportunities, ...]:
+    return tuple(TurnOpportunities(dialogue, turn, found[turn]) for turn in sorted(found) if found[turn])
 
 
 def _read(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agentfw import Message
 from agentfw_rewardmodels.timing import STATUSES, Dialogue, Domain
 
-__all__ = ["correction", "question"]
+__all__ = ["question"]
 
 _ROLE = (
     "You annotate a finished conversation between a customer and a professional. You know how it went on, and say for"
@@ -60,9 +60,3 @@ def question(domain: Domain, dialogue: Dialogue, turns: Sequence[int], *, observ
     about = f"turn {turns[0]}" if single else f"turns {', '.join(map(str, turns))}"
     talk = "\n".join(lines)
     return [Message("system", system), Message("user", f"Conversation:\n{talk}\n\nAnnotate {about}.")]
-
-
-def correction(failures: Sequence[str]) -> Message:
-    """Ask again, with what was wrong with the answer."""
-    listed = "\n".join(f"- {failure}" for failure in failures)
-    return Message("user", f"That answer can't be used:\n{listed}\nAnswer again with JSON alone.")

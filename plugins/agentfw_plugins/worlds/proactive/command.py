@@ -1,4 +1,4 @@
-"""`agentfw proactive`: make, import, annotate and validate dialogues, and rank what was measured on them.
+"""`agentfw proactive`: make, import, annotate and validate dialogues; rate, rank and show what was predicted in them.
 
     agentfw proactive domain check home_loan
     agentfw proactive make --domain home_loan --dialogues 1000 --out data
@@ -19,12 +19,15 @@ from agentfw.errors import AgentfwError, UsageError
 from agentfw.out import Out
 
 from ...command_options import json_option
+from .policy_options import asking_options
+from .rate_command import rate
 from .view_command import view
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels.timing import Action, AlignmentReport
 
-    from .annotating import Annotations
+    from .annotating import Unit
+
 
 __all__ = ["proactive"]
 
@@ -38,9 +41,10 @@ _domain = click.option(
 # As the main command has it; click keeps the help option that a command is first invoked with.
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def proactive() -> None:
-    """Data of the proactive world: make, import, annotate and validate dialogues, and rank systems."""
+    """Data of the proactive world: make, import, annotate and validate dialogues, and inspect predictions."""
 
 
+proactive.add_command(rate)
 proactive.add_command(view)
 
 
@@ -195,23 +199,7 @@ def import_data(data_format: str, file: Path, domain_name: str, lenient: bool, f
 @_domain
 @click.option("--policy", default="", help="Policy that annotates; `agentfw plugins list` shows all.")
 @click.option("--rule", is_flag=True, help="Annotate by rule from the observed triggers, without a policy.")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Setting, such as policy.model=gpt-5-mini or sampling.temperature=0. Can be repeated.",
-)
-@click.option(
-    "--jobs", type=click.IntRange(1), default=4, show_default=True, help="Maximum number of requests at once."
-)
-@click.option(
-    "--retries",
-    type=click.IntRange(0),
-    default=3,
-    show_default=True,
-    help="Maximum number of retries after an unusable answer.",
-)
+@asking_options
 @click.option(
     "--from", "first", type=click.IntRange(0), default=0, show_default=True, help="Number of the first dialogue."
 )
@@ -243,7 +231,7 @@ def annotate(
     retries: int,
     first: int,
     most: int | None,
-    unit: str,
+    unit: Unit,
     observed: str,
     folder: Path,
     out: Out,
@@ -253,8 +241,11 @@ def annotate(
     from agentfw_rewardmodels.timing import read_dialogues
 
     from ...rewards.library_errors import translated_errors
+    from .annotating import Annotator
+    from .asking import Asker
     from .dataset import DIALOGUES, Example, read_manifest, write_data
     from .domains import load_domain
+    from .policy_options import asking, chosen_policy
 
     if rule == bool(policy):
         raise UsageError(
@@ -276,66 +267,16 @@ def annotate(
         facts["made_by"] = "rule"
     else:
         by_id = {one.id: one for one in dialogues}
-        found, name = _by_policy(
-            known,
-            dialogues,
-            policy,
-            assignments,
-            folder,
-            out,
-            jobs=jobs,
-            retries=retries,
-            unit=unit,
-            observed=observed == "shown",
-        )
+        chosen = chosen_policy(policy, assignments)
+        asker = Asker(chosen.policy, name=chosen.name, sampling=chosen.sampling, jobs=jobs, retries=retries)
+        annotator = Annotator(known, asker, unit=unit, observed=observed == "shown")
+        found = asking(chosen, lambda progress: annotator.annotate(dialogues, folder, progress), folder, out)
+        if found.failed:
+            example, reason = next(iter(found.failed.items()))
+            out.note(f"{len(found.failed)} dialogues are left out, such as {example}: {reason}")
         examples = [Example(by_id[one.dialogue], one) for one in found.complete]
-        facts |= {"made_by": name, **found.facts()}
+        facts |= {"made_by": chosen.name, **found.facts()}
     _print_manifest(write_data(folder, examples, known.catalog, facts), folder, out)
-
-
-def _by_policy(
-    known: Any, dialogues: Any, policy: str, assignments: tuple[str, ...], folder: Path, out: Out, **options: Any
-) -> tuple[Annotations, str]:
-    import asyncio
-    import json
-
-    from agentfw import Host, Policy, parse_assignments
-    from agentfw.errors import PluginError
-    from agentfw.runs import SamplingSettings
-
-    from .annotating import SAMPLING, Annotator
-    from .checked_settings import checked_settings
-
-    values = parse_assignments(assignments)
-    if unknown := values.keys() - {"policy", "sampling"}:
-        raise UsageError(f'--set doesn\'t know "{sorted(unknown)[0]}"', fix="set policy.KEY or sampling.KEY")
-    sampling = checked_settings(SamplingSettings, SAMPLING.model_dump() | _table(values, "sampling"), "sampling")
-    settings = _table(values, "policy")
-    host = Host.load()
-    made = host.create("policy", policy, settings)
-    if not isinstance(made, Policy):
-        raise PluginError(f'policy "{policy}" is no Policy but {type(made).__name__}', fix="choose another policy")
-    name = f"{policy} {host.find('policy', policy).record.version} {json.dumps(settings, sort_keys=True, default=str)}"
-    annotator = Annotator(known, made, name=name, sampling=sampling, **options)
-
-    async def work() -> Annotations:
-        try:
-            return await annotator.annotate(
-                dialogues, folder, lambda done, all: out.progress(f"{done} of {all} answers")
-            )
-        finally:
-            await made.close()
-
-    found = asyncio.run(work())
-    out.progress("")
-    if found.unused:
-        out.note(
-            f"{found.unused} answers in {folder} are to other questions, for example with another catalog: not used"
-        )
-    if found.failed:
-        example, reason = next(iter(found.failed.items()))
-        out.note(f"{len(found.failed)} dialogues are left out, such as {example}: {reason}")
-    return found, name
 
 
 @proactive.command()
@@ -423,13 +364,6 @@ def rank_systems(sources: tuple[Path, ...], out: Out) -> None:
     ]
     out.table(["system", "pri", "ci", "ti", *columns], rows, right=tuple(range(1, 10)))
     out.line(f"PRI is relative to this group: {', '.join(ranking.group)}")
-
-
-def _table(values: dict[str, Any], key: str) -> dict[str, Any]:
-    table = values.get(key, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"{key}={table} is not a setting", fix=f"set {key}.KEY=VALUE")
-    return table
 
 
 def _margins(report: AlignmentReport, keep: float) -> list[dict[str, Any]]:

@@ -111,10 +111,11 @@ def _of_folder(settings: ProactiveSettings, domain: Domain, split: str) -> tuple
         and asked_turns(one.dialogue, settings.ask)
     )
     if not found:
+        others = [name for name, examples in data.splits.items() if examples]
         raise SettingsError(
             f'environment.data: {settings.data} has no dialogues in the split "{split}"'
             + (f" with the flows {', '.join(settings.flows)}" if wanted else ""),
-            fix="use another split, or another folder",
+            fix=f"use a split that has some, such as --set split={others[0]}" if others else "use another folder",
         )
     return found
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from agentfw import Brief, Environment, Intervention, Moment, Scheduled, Seeds, Task, Time, Turn, World, action
@@ -30,15 +31,20 @@ from agentfw_rewardmodels.timing import (
     Dependencies,
     Dialogue,
     Opportunity,
+    TurnOpportunities,
+    next_questions,
     read_answer,
     read_value,
 )
+from agentfw_rewardmodels.timing.questions import Encode
 
+from ...rewards.library_errors import translated_errors
 from .asg import ActionStates, observed
 from .conversations import Asked, asked_turns, conversations
 from .dataset import Example
 from .domains import domain_names, load_domain
 from .figures import Tally
+from .phrases import Phrases
 from .players import PLAYERS
 from .prompting import dialogue_lines, instructions, prediction, write_answer, write_states
 from .settings import ProactiveSettings
@@ -61,10 +67,13 @@ class Proactive(Environment):
         "missed": "missed",
     }
 
+    inspector = "agentfw proactive view"
+
     def __init__(self, settings: ProactiveSettings | None = None) -> None:
         self.settings = settings or ProactiveSettings()
         self.domain = load_domain(self.settings.domain or domain_names()[0])
         self.catalog: Catalog = self.domain.catalog
+        self._encode = _encoder(self.settings.encoder) if self.settings.questions else None
 
     def goal(self) -> str:
         return instructions(self.settings, self.catalog)
@@ -98,6 +107,7 @@ class Proactive(Environment):
             pt_of=self.settings.pt_of,
             catalog=self.catalog,
             dependencies=Dependencies.of(self.catalog) if whole else None,
+            encode=self._encode,
         )
 
     # -- the dialogue --------------------------------------------------------------------------------------------------
@@ -153,10 +163,21 @@ class Proactive(Environment):
         answer, self._answer = self._answer or Answer(), None
         missing = self._states.missing() if self.settings.questions else None
         self._states.predict(answer.opportunities)
-        reference = self._example.annotation.at(self._number)
+        reference = self._reference(self._example, self._number)
         figures = self._tally_of_episode.add(answer, reference, self._example.annotation.windows, missing)
         for name, value in figures.items():
             self.world.measure(name, value)
+
+    def _reference(self, example: Example, number: int) -> TurnOpportunities:
+        """What is expected at a turn, with the questions that the professional asks next if questions are measured."""
+        reference = example.annotation.at(number)
+        if not self.settings.questions or reference.questions:
+            return reference
+        return replace(reference, questions=next_questions(example.dialogue.turns, number, asks=self._asks))
+
+    def _asks(self, text: str) -> bool:
+        phrases = self.domain.phrases
+        return bool(phrases.get("openings")) and Phrases.of(phrases, self.catalog.name).asks_for(text)
 
     # -- what the agent does -------------------------------------------------------------------------------------------
 
@@ -229,3 +250,11 @@ def read_turn(turn: Turn, catalog: Catalog) -> Answer:
         if call.name == "predict":
             return read_value(dict(call.arguments), catalog)
     return read_answer(turn.text, catalog)
+
+
+@lru_cache(maxsize=4)
+def _encoder(name: str) -> Encode:
+    from agentfw_rewardmodels.preference.encoders import open_encoder
+
+    with translated_errors():
+        return open_encoder(name).encode

@@ -24,10 +24,12 @@ from agentfw_rewardmodels.timing import (
     TurnOpportunities,
     Windows,
     asked_missing,
+    information_consistency,
     rewards,
     score_turn,
 )
 from agentfw_rewardmodels.timing.metrics import RATES, Counted
+from agentfw_rewardmodels.timing.questions import Encode
 
 __all__ = ["REWARDS", "Tally"]
 
@@ -45,9 +47,13 @@ class Tally:
         pt_of: Counted,
         catalog: Catalog | None = None,
         dependencies: Dependencies | None = None,
+        encode: Encode | None = None,
     ) -> None:
-        """With a catalog, spellings of a value count as the same. With dependencies, AD is measured."""
-        self._silence, self._pt_of, self._catalog, self._dependencies = silence, pt_of, catalog, dependencies
+        """With a catalog, spellings of a value count as the same. With dependencies, AD is measured, and IC with an
+        encoder of questions.
+        """
+        self._silence, self._pt_of, self._catalog = silence, pt_of, catalog
+        self._dependencies, self._encode = dependencies, encode
         self._turns: list[dict[str, float]] = []
         self._before: Sequence[Opportunity] = ()
 
@@ -71,6 +77,8 @@ class Tally:
         found |= {"unknown_names": len(answer.unknown_names), "left_out": answer.left_out}
         if missing is not None:
             found["asked_missing"] = asked_missing(answer.questions, list(missing))
+        if self._encode:
+            found["ic"] = information_consistency(reference.questions, answer.questions, self._encode)
         if self._dependencies:
             aligned = self._dependencies.alignment(_names(self._before), _names(predicted))
             found["ad"] = aligned

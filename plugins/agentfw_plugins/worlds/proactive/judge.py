@@ -15,12 +15,16 @@ it guesses the customer's wish, and from its slots which inputs have been said. 
 The mark is 0.5 + 0.5 (hits - false alarms - misses) / (hits + false alarms + misses), or 0.5 where there is nothing to
 count. It is an opinion that can be wrong, like that of a language model, but always the same one. A table that rests on
 it has to say so.
+
+Where nobody records which actions were triggered, it hears from the professional that something is being done, and
+takes that for the next action of the wish.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -105,6 +109,11 @@ class Listener:
             action: frozenset(normalise(_BLANK.sub("", entry)).split())
             for action, entry in self.phrases.entries.items()
         }
+        self._observed = domain.observed
+        self._acting = frozenset(map(normalise, self.phrases.acting))
+        patterns = {one.name: one.pattern for action in domain.catalog.actions for one in action.parameters}
+        self._shared = frozenset(one for one, count in Counter(patterns.values()).items() if one and count > 1)
+        """Patterns of several slots: such a value alone doesn't say which of them it is."""
         self._wish_of = lru_cache(maxsize=4096)(self._recognised)
 
     def listen(self, text: str) -> Said:
@@ -113,14 +122,21 @@ class Listener:
         last = max((number for number, _, _ in lines), default=0)
         wish, since = self._wish(lines)
         possible = {}
-        for name in wish:
+        for name in self._left(wish, lines):
             action = self.catalog.find(name)
-            if action is None or self._done(action, lines):
+            if action is None:
                 continue
             known = [self._first_said(one, lines, since) for one in self._needed(action)]
             if all(turn is not None for turn in known):
                 possible[name] = max([since, *(turn for turn in known if turn is not None)])
         return Said(last, possible)
+
+    def _left(self, wish: Sequence[str], lines: Sequence[tuple[int, str, str]]) -> Sequence[str]:
+        """The actions of a wish that haven't been done."""
+        if self._observed:
+            return [name for name in wish if not ((action := self.catalog.find(name)) and self._done(action, lines))]
+        acting = [text for _, speaker, text in lines if speaker == "professional" and normalise(text) in self._acting]
+        return wish[len(acting) :]
 
     def _wish(self, lines: Sequence[tuple[int, str, str]]) -> tuple[list[str], int]:
         """The actions that the customer's wish needs, and the turn at which it was said."""
@@ -168,16 +184,19 @@ class Listener:
         if slot is not None and slot.by == "nobody":
             return since
         label = normalise(slot.label if slot and slot.label else one.name)
-        asked = False
+        asked, unclear = False, one.pattern in self._shared
         for number, speaker, text in lines:
             if speaker == "action":
                 continue
             words = f" {normalise(text)} "
-            if f"<{one.name}>" in text or _looks_like(one, text) or self._names_one(one, words):
+            fits = _looks_like(one, text)
+            if f"<{one.name}>" in text or (fits and not unclear) or self._names_one(one, words):
                 return number
-            if speaker == "customer" and (asked or f" {label} is " in words):
+            named = f" {label} " in words if unclear else f" {label} is " in words
+            if speaker == "customer" and (asked or named) and (fits or not unclear):
                 return number
-            asked = speaker == "professional" and f" {label} " in words
+            # What could be several things is waited for, also if the customer first asks why.
+            asked = (asked and unclear) or (speaker == "professional" and f" {label} " in words)
         return None
 
     def _names_one(self, one: Parameter, words: str) -> bool:

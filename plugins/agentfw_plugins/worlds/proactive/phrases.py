@@ -11,6 +11,7 @@ for training, one for validation and one for tests, so that no sentence is in tw
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -94,6 +95,13 @@ class Phrases(Settings):
                 fix="add phrases.openings to its domain.yaml, or import dialogues",
             )
         return checked_settings(cls, {**_common(), **given}, f'domain "{domain}": phrases')
+
+    def asks_for(self, text: str) -> bool:
+        """Whether a sentence is one of those that ask for values."""
+        own = (variant for slot in self.slots.values() for variant in slot.asks or ())
+        return any(
+            re.fullmatch(re.escape(variant).replace(re.escape("{slots}"), ".+"), text) for variant in (*self.asks, *own)
+        )
 
 
 @lru_cache(maxsize=1)

@@ -62,5 +62,10 @@ REGISTRATION = Registration(
             str(_SPECS / "train-proactive.toml"),
             "agentfw train proactive: learns to be ready in time",
         ),
+        NamedSpec(
+            "train-proactive-llm",
+            str(_SPECS / "train-proactive-llm.toml"),
+            "The paper's training of a 14B model on four GPUs; never run here",
+        ),
     ],
 )

@@ -9,7 +9,8 @@ The environment measures them at every turn, and always as finite numbers. All r
     ]
 
 `proactive_ftr` is a cost, so its weight is negative. With `level = "trajectory"` a turn earns the mean of the dialogue
-up to this turn, which the paper compares with rewards for single turns.
+up to this turn, which the paper compares with rewards for single turns. A turn that wasn't measured, because its
+dialogue was cut short, has no score; the metric `NAME_unmeasured` counts these turns.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _ByLevel(Measured):
         self.settings = settings or LevelSettings()
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        scores = await super().score(group)
+        scores = [*await super().score(group), *self._unmeasured(group)]
         if self.settings.level == "turn":
             return scores
         if any(episode.measures and "turns" not in episode.outcome for episode in group):
@@ -48,12 +49,22 @@ class _ByLevel(Measured):
                 f"reward.{self.component}.level: there is no trajectory in single turns",
                 fix="pass --set environment.unit=dialogue, or use level=turn",
             )
-        found = list[Score]()
+        found = [one for one in scores if not one.counts]
         for episode in group:
             total = 0.0
-            for count, score in enumerate((one for one in scores if one.episode == episode.id), start=1):
+            own = (one for one in scores if one.episode == episode.id and one.counts)
+            for count, score in enumerate(own, start=1):
                 total += score.value
                 found.append(Score(score.episode, score.component, total / count, score.track, round=score.round))
+        return found
+
+    def _unmeasured(self, group: Sequence[Episode]) -> list[Score]:
+        found = []
+        for episode in group:
+            measured = {one.round for one in episode.measures if one.name == self.measure}
+            lacking = {turn.round for turn in episode.turns} - measured
+            if lacking:
+                found.append(Score(episode.id, f"{self.component}_unmeasured", float(len(lacking)), counts=False))
         return found
 
 

@@ -41,6 +41,11 @@ class ProactiveSettings(GeneratorSettings):
         "original", description="Values in the dialogues: the original ones, or a placeholder such as <email>."
     )
     questions: bool = Field(False, description="Whether the agent also says what it would ask next.")
+    encoder: str = Field(
+        "",
+        description="Text encoder that compares questions (IC): wordllama, hash:256 or sentence-transformers:NAME. "
+        "Default: the best one installed.",
+    )
     pace: float = Field(1.0, gt=0, description="Time between two turns, where the data has no times.")
     time_per_token: float = Field(0.0, ge=0, description="Time to generate a token, in dialogues.")
     silence: float = Field(

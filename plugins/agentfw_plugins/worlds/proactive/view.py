@@ -41,9 +41,13 @@ _FIGURES = {
     "silent": "silent",
     "missed": "missed",
     "ready": "ready a turn",
+    "ic": "IC",
+    "asked_missing": "asks for what is missing",
+    "ad": "AD",
     "balance": "balance",
     "reward": "reward",
 }
+_WHERE_EXPECTED = {name: _FIGURES[name] for name in ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready")}
 _COLUMNS = ("balance", "ac", "max_ac", "pt", "ftr", "rar")
 
 
@@ -105,21 +109,31 @@ def _spread(ordered: Sequence[str], count: int) -> list[str]:
 
 
 def _figures(stages: Sequence[Stage]) -> str:
-    """The figures of each stage with their intervals, as a run's table has them."""
+    """The figures of each stage with their intervals, as a run's table has them; then where an action is expected."""
+    every = _by_stage(stages, [stage.outcomes for stage in stages], _FIGURES)
+    if not any(stage.expected for stage in stages):
+        return every
+    expected = _by_stage(stages, [stage.expected for stage in stages], _WHERE_EXPECTED)
+    return f"{every}<h3>At turns where the reference expects an action</h3>{expected}"
+
+
+def _by_stage(
+    stages: Sequence[Stage], outcomes: Sequence[Sequence[Mapping[str, float]]], names: Mapping[str, str]
+) -> str:
     rows = []
-    for name, label in _FIGURES.items():
-        cells = [_interval(_estimate(stage, name)) for stage in stages]
+    for name, label in names.items():
+        cells = [_interval(_estimate(stage, name, found)) for stage, found in zip(stages, outcomes, strict=True)]
         if any(cell != "–" for cell in cells):
             rows.append(f"<tr><th scope=row>{label}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     head = "".join(f"<th scope=col>{_text(stage.label or 'mean, with 95% interval')}</th>" for stage in stages)
     return _table(f"<tr><th></th>{head}</tr>", rows)
 
 
-def _estimate(stage: Stage, name: str) -> Interval | None:
+def _estimate(stage: Stage, name: str, outcomes: Sequence[Mapping[str, float]]) -> Interval | None:
     if name == "reward":
         values = [float(record["reward"]) for rows in stage.by_dialogue.values() for _, record in rows]
     else:
-        values = [outcome.get(name, math.nan) for outcome in stage.outcomes]
+        values = [outcome.get(name, math.nan) for outcome in outcomes]
     return None if not values or all(map(math.isnan, values)) else bootstrap(values)
 
 

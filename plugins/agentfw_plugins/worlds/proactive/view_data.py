@@ -6,7 +6,8 @@ the environment read them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +16,13 @@ from agentfw.errors import AgentfwError, UsageError
 from agentfw.runs import Records, RunFolder
 from agentfw_rewardmodels.timing import Opportunity, Windows, same_value
 
+from ...rewards.rubric import Rubric
 from .asg import ActionStates, observed
 from .dataset import Example
 from .environment import Proactive, read_turn
 from .prompting import write_states
 
-__all__ = ["Dialogues", "Stage", "collect", "mark_of"]
+__all__ = ["Dialogues", "Stage", "collect", "mark_of", "turns_of"]
 
 _LONGEST = 4000
 """Characters shown of an answer."""
@@ -37,6 +39,10 @@ class Stage:
     """The figures of each episode."""
     by_dialogue: dict[str, list[tuple[Episode, Mapping[str, Any]]]] = field(default_factory=dict)
     """The episodes of each dialogue that have figures, with these."""
+    expected: list[Mapping[str, float]] = field(default_factory=list)
+    """The same where the reference expects an action: the means over these turns of an episode, if it has any."""
+    reasons: dict[tuple[str, int | None], str] = field(default_factory=dict)
+    """What a judge wrote, by episode and turn, or None where it judged the whole episode."""
 
 
 @dataclass
@@ -86,7 +92,7 @@ class Dialogues:
         states, seen = ActionStates(self.environment.settings.transitions), 0
         whole = self.environment.settings.unit == "dialogue"
         found: dict[int, dict[str, Any]] = {}
-        for episode, record, turn in _turns(stage.by_dialogue.get(example.id, [])):
+        for episode, record, turn in turns_of(stage.by_dialogue.get(example.id, [])):
             if turn.round in found:
                 continue
             answer = read_turn(turn, catalog)
@@ -114,6 +120,9 @@ class Dialogues:
                     for component, _, value, number, index, weight in record["scores"]
                     if index == turn.index or (index is None and number in (None, turn.round))
                 ],
+                "reason": _shown(
+                    stage.reasons.get((episode.id, turn.index)) or stage.reasons.get((episode.id, None), "")
+                ),
                 "measures": {
                     one.name: one.value for one in episode.measures if one.round == turn.round and one.name in _OWN
                 },
@@ -134,11 +143,13 @@ def collect(folder: RunFolder, host: Host) -> Dialogues:
     stages: list[Stage] = []
     examples: dict[str, Example] = {}
     for label, records in _records(folder, notices):
-        stage = Stage(label)
-        for episode, record in _read(records, notices):
+        played = _read(records, notices)
+        stage = Stage(label, reasons=_reasons([episode for episode, _ in played], folder, host, notices))
+        for episode, record in played:
             example = environment.example(episode.task)
             examples[example.id] = example
             stage.outcomes.append({name: float(value) for name, value in record["outcome"].items()})
+            stage.expected += _where_expected(episode)
             stage.by_dialogue.setdefault(example.id, []).append((episode, record))
         stages.append(stage)
     if not any(stage.outcomes for stage in stages):
@@ -168,7 +179,7 @@ def _records(folder: RunFolder, notices: list[str]) -> Iterator[tuple[str, Recor
         yield f"after {number} updates", folder.evaluation(number)
 
 
-def _read(records: Records, notices: list[str]) -> Iterable[tuple[Episode, Mapping[str, Any]]]:
+def _read(records: Records, notices: list[str]) -> list[tuple[Episode, Mapping[str, Any]]]:
     """The episodes that have figures, as far as they can be read."""
     lines: dict[str, Mapping[str, Any]] = {}
     episodes: dict[str, Episode] = {}
@@ -186,7 +197,40 @@ def _read(records: Records, notices: list[str]) -> Iterable[tuple[Episode, Mappi
     return [(episodes[name], lines[name]) for name in sorted(episodes.keys() & lines.keys())]
 
 
-def _turns(
+def _where_expected(episode: Episode) -> list[dict[str, float]]:
+    """The means over the turns at which the reference expects an action. Nothing if there is no such turn."""
+    turns = {one.round for one in episode.measures if one.name == "expected" and one.value}
+    values: dict[str, list[float]] = {}
+    for one in episode.measures:
+        if one.round in turns:
+            values.setdefault(one.name, []).append(one.value)
+    return [{name: sum(found) / len(found) for name, found in values.items()}] if turns else []
+
+
+def _reasons(
+    episodes: Sequence[Episode], folder: RunFolder, host: Host, notices: list[str]
+) -> dict[tuple[str, int | None], str]:
+    """What judges wrote about the episodes, as far as the run's folder has it."""
+    samples: dict[int, list[Episode]] = {}
+    for episode in episodes:
+        samples.setdefault(episode.task.index, []).append(episode)
+    found: dict[tuple[str, int | None], str] = {}
+    for one in folder.about["spec"]["rewards"]:
+        if one["name"] != "rubric" or not (one["settings"].get("cache") or (folder.path / "judgements.db").exists()):
+            continue
+        try:
+            judge = host.create("reward", "rubric", one["settings"])
+            assert isinstance(judge, Rubric)
+            judge.open(folder.path)
+            for group in samples.values():
+                found |= judge.reasons(group)
+            asyncio.run(judge.close())
+        except AgentfwError as error:
+            notices.append(f"What the judge wrote can't be read: {error.message}")
+    return found
+
+
+def turns_of(
     episodes: Sequence[tuple[Episode, Mapping[str, Any]]],
 ) -> Iterator[tuple[Episode, Mapping[str, Any], Turn]]:
     """The turns of all episodes of a dialogue, in the order of the dialogue."""

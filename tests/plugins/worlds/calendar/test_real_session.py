@@ -151,6 +151,7 @@ def test_a_changed_date_of_a_series_is_marked_where_it_is(sessions: Sessions, ic
     assert written.count("TRANSP:TRANSPARENT") == 1
 
 
+@pytest.mark.slow
 def test_what_was_answered_is_learned_and_not_asked_again(sessions: Sessions, ics_file: IcsFile) -> None:
     lunches = [
         f"UID:l{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Lunch\nATTENDEE:mailto:bob@lab.example"
@@ -290,6 +291,7 @@ def test_a_bare_series_at_the_very_end_of_a_file_is_marked(sessions: Sessions) -
     assert sessions.json(written, "--days", "14", "--yes", "--anew")["conflicts"] == []
 
 
+@pytest.mark.slow
 def test_what_a_broken_file_says_cannot_command_the_terminal(sessions: Sessions, ics_file: IcsFile) -> None:
     path = ics_file("UID:1\nSUMMARY:\x1b]0;owned\x07\nDTSTART:never\x1b[2J")
 

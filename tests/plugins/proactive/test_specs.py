@@ -1,0 +1,55 @@
+"""The specs of the proactive world: the paper's training is a file whose settings are the paper's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentfw.runs import parse_spec, resolve
+from agentfw.scores import Progress, parse_schedule
+from agentfw.testing import fresh_host
+from agentfw_cli.start import start_of_training
+
+HOST = fresh_host(builtins=True, strict=False)
+
+
+def resolved(name: str) -> Any:
+    spec, *_ = resolve(parse_spec(start_of_training(HOST, name, None)), HOST)
+    return spec
+
+
+def test_the_training_of_a_large_model_has_the_settings_of_the_paper() -> None:
+    spec = resolved("proactive-llm")
+
+    world, pool, learner = (choice.checked for choice in (spec.environment, spec.policy, spec.learner))
+    server = HOST.check_settings("policy", pool.policy.name, pool.policy.settings)
+    optimizer = spec.optimizer.checked
+    assert (world.unit, world.style, world.catalog) == ("turn", "reasoning", "full")
+    assert (spec.samples, spec.evaluation.samples, spec.sampling.temperature) == (4, 2, 1.0)
+    assert (pool.policy.name, pool.replicas, pool.gpus, pool.balance) == ("vllm", 8, 0.4, "round_robin")
+    assert (server.context, server.memory, server.concurrency) == (9216, 0.4, 15)
+    assert (learner.precision, learner.rank, learner.alpha, learner.workers) == ("nf4", 8, 16, 4)
+    assert {one.removesuffix("_proj") for one in learner.modules} == {"q", "k", "v", "o", "gate", "up", "down"}
+    assert learner.tokens == 4 * server.context
+    assert learner.model == server.model
+    assert (spec.optimizer.name, optimizer.ratio_cap, optimizer.kl) == ("turnwise", 10, 0)
+
+
+def test_its_reward_passes_from_agreement_to_a_judge_with_two_rules_of_its_own() -> None:
+    rewards = {one.name: one for one in resolved("proactive-llm").rewards}
+
+    def weights(update: int) -> list[float]:
+        return [
+            parse_schedule(rewards[name].weight)(Progress(update=update, updates=320))
+            for name in ("proactive_max_ac", "rubric")
+        ]
+
+    judge = rewards["rubric"].checked
+    assert weights(0) == [1, 0]
+    assert [round(one, 3) for one in weights(319)] == [0.701, 0.299]
+    assert judge.policy.name == "openai"
+    assert len(judge.rules) == 2
+
+
+def test_a_training_of_another_name_starts_in_the_environment_that_its_spec_says() -> None:
+    assert resolved("proactive-llm").environment.name == "proactive"
+    assert resolved("proactive").policy.name == "tiny"
