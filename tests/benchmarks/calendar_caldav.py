@@ -1,4 +1,4 @@
-"""Two hundred conflicts on a real CalDAV server: read, decided and written back, one edited by another client meanwhile.
+"""Two hundred conflicts on a real CalDAV server: decided and written back, and one edited by another client meanwhile.
 
     python tests/benchmarks/calendar_caldav.py
 
