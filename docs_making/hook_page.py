@@ -34,8 +34,7 @@ class HookDoc(NamedTuple):
 
 def hook_docs() -> list[HookDoc]:
     """All hooks, in the order of hookspecs.py."""
-    names = (*hookspecs.REGISTRATION_HOOKS, hookspecs.SPECS_HOOK, *hookspecs.LIFECYCLE_HOOKS)
-    return [_read(getattr(hookspecs, name)) for name in names]
+    return [_read(getattr(hookspecs, name)) for name in hookspecs.HOOKS]
 
 
 def hook_page() -> str:

@@ -18,6 +18,7 @@ from agentfw.runs.spec import (
     RewardChoice,
     RunSpec,
     SamplingSettings,
+    ToolChoice,
 )
 
 __all__ = ["insert", "tables"]
@@ -31,6 +32,7 @@ _KINDS: Mapping[Any, str] = {
     str: "text",
     bool: "true or false",
     Choice: "a component",
+    ToolChoice: "a tool",
     RewardChoice: "a reward",
     SamplingSettings: "a table",
     EvaluationSettings: "a table",
@@ -46,6 +48,7 @@ def tables() -> str:
         ("Only without an optimizer", {key: keys[key] for key in OF_RUNS}),
         ("Only with an optimizer, in a training", {key: keys[key] for key in OF_TRAININGS}),
         ("A component", Choice.model_fields),
+        ("A tool", ToolChoice.model_fields),
         ("A reward", RewardChoice.model_fields),
         ("`[engine]`", EngineSettings.model_fields),
         ("`[sampling]`", SamplingSettings.model_fields),

@@ -5,6 +5,7 @@ On one machine the same command makes the same folder. Measure the result on use
 
     python model_making/make_tiny.py FOLDER
     python model_making/make_tiny.py FOLDER --steps 1000 --from tiny       # start from other weights
+    python model_making/drawn_organisations.py DRAWN && python model_making/make_tiny.py FOLDER --organisations DRAWN
 
 It needs the extra `train` and takes two to three hours on two cores. Only the teacher's answers are learned, not what
 it was shown. With `--attention 0.55` the model learns to use only about half of the feedback; `agentfw train calendar`
@@ -35,10 +36,14 @@ def main() -> int:
     parser.add_argument(
         "--attention", type=float, default=1.0, help="share of rounds in which the teacher learns from the feedback"
     )
+    parser.add_argument(
+        "--organisations", default="", help="directory of organisations in which every second year is played"
+    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--from", dest="start", type=locate, help="model whose weights and tokenizer to start from")
     given = parser.parse_args()
-    lessons = [lesson for year in play("train", given.years, processes=2, attention=given.attention) for lesson in year]
+    years = play("train", given.years, 2, given.attention, given.organisations)
+    lessons = [lesson for year in years for lesson in year]
     print(f"{len(lessons)} lessons", file=sys.stderr)
     if given.start:
         given.folder.mkdir(parents=True)

@@ -14,18 +14,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-import string
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from small_model_training import Lesson, Recipe, train, write_folder
+from word_tokenizer import ABOUT, word_tokenizer
 
 from agentfw import Engagement, PolicyAgent, Seeds
 from agentfw.runs import read_spec
-from agentfw_plugins.models.small_chat import END, ROLES
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds import proactive
 from agentfw_plugins.worlds.proactive.environment import Proactive
@@ -33,10 +31,7 @@ from agentfw_plugins.worlds.proactive.prompting import write_answer
 from agentfw_plugins.worlds.proactive.settings import ProactiveSettings
 from agentfw_plugins.worlds.proactive.teacher import draw_manner, teach
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-__all__ = ["main"]
+__all__ = ["PIECES", "lessons_of", "main", "with_unknown_words"]
 
 _SHAPE = {
     "hidden_size": 64,
@@ -45,15 +40,13 @@ _SHAPE = {
     "head_dim": 16,
     "max_position_embeddings": 1024,
 }
-_PIECES = r" ?<\w+>| ?\d+| ?[A-Za-z][\w'-]*| ?[^\sA-Za-z0-9]|\s"
+PIECES = r" ?<\w+>| ?\d+| ?[A-Za-z][\w'-]*| ?[^\sA-Za-z0-9]|\s"
 """Placeholders, numbers, words and signs are a token each, with the space before them. An action is one word."""
-_UNKNOWN = "<|unknown|>"
 _WORD = re.compile(r"(?<= )[A-Za-z][\w'-]*\b(?![:>])")
 """A word that somebody says: no placeholder, and not the speaker."""
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 _MOST_UNKNOWN = 0.4
 """Largest share of words that are left out of a prompt."""
-_ABOUT = {"agentfw_reads": "last_message", "unk_token": _UNKNOWN}
 
 
 async def lessons_of(settings: ProactiveSettings, count: int, seed: int) -> list[Lesson]:
@@ -86,20 +79,6 @@ def with_unknown_words(lessons: Sequence[Lesson], seed: int) -> list[Lesson]:
     ]
 
 
-def make_tokenizer(lessons: Sequence[Lesson]) -> Tokenizer:
-    """The words of the lessons, and all printable characters; nothing else is known to it."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
-
-    controls = [END, *ROLES.values(), "<|pad|>", _UNKNOWN]
-    said = {piece for messages, answer in lessons for piece in re.findall(_PIECES, f"{messages[-1].content}\n{answer}")}
-    words = [*controls, *sorted(said | set(string.printable))]
-    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=_UNKNOWN))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in controls])
-    return tokenizer
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="output directory; must not exist")
@@ -113,7 +92,7 @@ def main() -> int:
     spec = read_spec(Path(proactive.__file__).parent / "specs" / "train-proactive.toml")
     settings = ProactiveSettings.model_validate({**spec["environment"]["settings"], "dialogues": given.dialogues})
     lessons = asyncio.run(lessons_of(settings, given.lessons, given.seed))
-    write_folder(given.folder, make_tokenizer(lessons), _SHAPE, _ABOUT)
+    write_folder(given.folder, word_tokenizer(lessons, PIECES), _SHAPE, ABOUT)
     train(
         given.folder,
         with_unknown_words(lessons, given.seed),

@@ -13,30 +13,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
-import string
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from small_model_training import Lesson, Recipe, train, write_folder
+from word_tokenizer import ABOUT, word_tokenizer
 
 from agentfw import Engagement, PolicyAgent
-from agentfw_plugins.models.small_chat import END, ROLES
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds.budget.environment import Budget
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 __all__ = ["main"]
 
 _SHAPE = {"hidden_size": 48, "intermediate_size": 96, "head_dim": 12, "max_position_embeddings": 512}
 _PIECES = r" ?</?answer>| ?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]|\s"
 """Numbers, words and signs are a token each, with the space before them."""
-_UNKNOWN = "<|unknown|>"
-_ABOUT = {"agentfw_reads": "last_message", "unk_token": _UNKNOWN}
 
 
 async def demonstrations(count: int, seed: int) -> list[Lesson]:
@@ -45,20 +36,6 @@ async def demonstrations(count: int, seed: int) -> list[Lesson]:
         episode = await Engagement(Budget(), PolicyAgent(ScriptedPolicy())).run(task)
         lessons += [([episode.messages[place] for place in turn.shown], turn.text) for turn in episode.turns]
     return lessons
-
-
-def make_tokenizer(lessons: Sequence[Lesson]) -> Tokenizer:
-    """The words of the lessons, and all printable characters; nothing else is known to it."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
-
-    controls = [END, *ROLES.values(), "<|pad|>", _UNKNOWN]
-    said = {piece for messages, answer in lessons for piece in re.findall(_PIECES, f"{messages[-1].content}\n{answer}")}
-    words = [*controls, *sorted(said | set(string.printable))]
-    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=_UNKNOWN))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in controls])
-    return tokenizer
 
 
 def main() -> int:
@@ -70,7 +47,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     lessons = asyncio.run(demonstrations(given.demonstrations, given.seed))
-    write_folder(given.folder, make_tokenizer(lessons), _SHAPE, _ABOUT)
+    write_folder(given.folder, word_tokenizer(lessons, _PIECES), _SHAPE, ABOUT)
     recipe = Recipe(given.steps, given.rate, rows=12, muon=False, seed=given.seed)
     train(given.folder, lessons, recipe)
     return 0

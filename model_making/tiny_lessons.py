@@ -3,6 +3,7 @@
 A lesson is a whole turn of an episode, with prompt and answer as a run records them. Only training users are used.
 
     lessons = play("train", 1000, processes=2)     # each: (messages, answer)
+    lessons = play("train", 1000, processes=2, organisations="drawn")   # every second year in a drawn organisation
 
 In three of five years the hub is tampered with: now and then some weights are changed, or all are drawn anew. A model
 that has only seen the teacher's own hubs can't handle the numbers that its own mistakes produce.
@@ -15,13 +16,14 @@ import random
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from small_model_training import Lesson
 
 from agentfw import Engagement, EventDriven, PolicyAgent, Query, Recollection, Task
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
-from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
+from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights
 from agentfw_plugins.worlds.calendar.teacher_policy import TeacherPolicy, TeacherSettings
 
@@ -44,14 +46,23 @@ _PIECES = r" ?[a-z]+=[A-Za-z0-9,:+.-]+| ?[+-]?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]+
 """Tags, numbers, words and signs. No token spans two of them."""
 
 
-def play(split: str, years: int, processes: int, attention: float = 1.0) -> Iterator[list[Lesson]]:
-    """The teacher's years, in order: all users of the split once, then each of them a second year, and so on."""
+def play(
+    split: str, years: int, processes: int, attention: float = 1.0, organisations: str = ""
+) -> Iterator[list[Lesson]]:
+    """The teacher's years, in order: all users of the split once, then each of them a second year, and so on.
+
+    With a folder of organisations, every second year is that of a user in one of these.
+    """
     with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(partial(_year, split, attention), range(years), chunksize=2)
+        yield from pool.map(partial(_year, split, attention, organisations), range(years), chunksize=2)
 
 
-def _year(split: str, attention: float, index: int) -> list[Lesson]:
-    environment = CalendarConflicts()
+def _year(split: str, attention: float, organisations: str, index: int) -> list[Lesson]:
+    if organisations:
+        index, elsewhere = divmod(index, 2)
+        environment = _in_each_of(organisations) if elsewhere else CalendarConflicts()
+    else:
+        environment = CalendarConflicts()
     users = environment.settings.dataset().users(split)
     task = Task(index, seed=index, user=users[index % len(users)], split=split)
     settings = StrategyHubSettings(show=True)
@@ -60,6 +71,12 @@ def _year(split: str, attention: float, index: int) -> list[Lesson]:
     agent = PolicyAgent(teacher, memories=[memory], window=2, recall=memory.settings.capacity)
     episode = asyncio.run(Engagement(environment, agent, EventDriven()).run(task))
     return [([episode.messages[place] for place in turn.shown], turn.text) for turn in episode.turns]
+
+
+def _in_each_of(organisations: str) -> CalendarConflicts:
+    """The environment in which each file of a folder makes one organisation."""
+    count = len(list(Path(organisations).glob("*.yaml")))
+    return CalendarConflicts(CalendarSettings(organisations=organisations, train_organisations=count))
 
 
 class _MeddledHub(StrategyHubMemory):

@@ -33,6 +33,13 @@ os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
 settings.register_profile("agentfw", deadline=None, derandomize=True, database=None, max_examples=100)
 settings.load_profile("agentfw")
 
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: one more than there are cores, because a third of the time tests wait for disks and servers."""
+    return (os.cpu_count() or 1) + 1
+
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 
 

@@ -65,6 +65,7 @@ def place(path: Path, node: ast.expr | ast.stmt) -> str:
     return f"{path.name}:{node.lineno}" if ROOT not in path.parents else f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
+@pytest.mark.slow
 @each_package
 def test_nobody_imports_whom_they_may_not(package: str) -> None:
     forbidden = FOLDERS.keys() - MAY_IMPORT[package] - {package}
@@ -99,6 +100,7 @@ def test_a_file_has_one_subject_and_says_which(package: str) -> None:
     assert silent == [], "a module begins with a sentence that says what it is"
 
 
+@pytest.mark.slow
 @each_package
 def test_nobody_runs_data_as_code(package: str) -> None:
     wrong = [
@@ -178,6 +180,7 @@ def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     known = modules()
     graph = {name: imported_modules(name, path, is_package, known) for name, (path, is_package) in known.items()}
@@ -247,6 +250,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("notes")
 @pytest.mark.parametrize(("package", "path"), WITH_EXAMPLES, ids=lambda value: getattr(value, "stem", value))
 def test_the_examples_in_the_docstrings_are_true(package: str, path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.out import Out
+from agentfw.out import Out, counted
 from agentfw_cli.common import (
     host_options,
     json_option,
@@ -103,8 +103,17 @@ def compare(
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
         for line in changed_plugins(first.plugins, folder.plugins, f"in {first.id}", f"in {folder.id}"):
             out.note(line)
-        if folder is not first and difference is None:
-            out.note(f"{folder.id} has no task in common with {first.id}")
+        if folder is not first:
+            _note_common(folder, first, 0 if difference is None else difference.difference.count, out)
+
+
+def _note_common(folder: RunFolder, first: RunFolder, tasks: int, out: Out) -> None:
+    """Say how many tasks a difference is taken from, where it isn't all tasks of both runs."""
+    ours, theirs = len(first.metrics()), len(folder.metrics())
+    if not tasks:
+        out.note(f"{folder.id} has no task in common with {first.id}")
+    elif tasks < max(ours, theirs):
+        out.note(f"the difference of {folder.id} is that of {counted(tasks, 'common task')}, of {ours} and {theirs}")
 
 
 def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:

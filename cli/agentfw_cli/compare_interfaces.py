@@ -78,8 +78,8 @@ def compare_interfaces(
 ) -> None:
     """Compare one agent in ENVIRONMENT under several interfaces, on the same tasks.
 
-    Each figure has its bootstrap 95% interval and its difference to the first interface, task by task. A chart and the
-    figures of every episode are written to the output directory.
+    Each figure has its bootstrap 95% interval and its difference to the first interface, task by task. Without
+    --figure, the main ones are shown. A chart and all figures of every episode are written to the output directory.
     """
     from agentfw.runs import interface_comparison
     from agentfw.runs.spec import apply_assignments, parse_spec
@@ -101,7 +101,7 @@ def compare_interfaces(
         done=_progress(out),
     )
     note_problems(host, out)
-    rows = comparison.rows(figures)
+    rows = comparison.rows(figures or comparison.main_figures())
     files = comparison.write(folder or _folder(runs_folder(runs), environment))
     if as_json:
         out.data({**comparison.to_record(), "files": [str(file) for file in files]})
@@ -115,6 +115,9 @@ def compare_interfaces(
     out.table(["figure", "interface", "mean ± 95%", f"difference to {rows[0].runs[0]}"], table)
     out.line()
     out.line(f"{files[0].parent}/   {'   '.join(file.name for file in files)}")
+    shown = {row.figure for row in rows}
+    if not figures and (others := [name for name in comparison.figures() if name not in shown]):
+        out.note(f"more figures, for --figure: {', '.join(others)}")
     if comparison.lower_is_better:
         out.note(f"the lower the {comparison.headline}, the better")
 

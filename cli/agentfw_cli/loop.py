@@ -1,16 +1,21 @@
 """`agentfw loop`: memory, rewards and training together, for several variants, in one table.
 
-agentfw loop assistant --seeds 3 --folder loops/first
+agentfw loop assistant --seeds 3 --jobs 2 --folder loops/first
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems, quiet_option
+
+if TYPE_CHECKING:
+    from agentfw.loops import Row
 
 __all__ = ["loop"]
 
@@ -24,6 +29,9 @@ _SPEC = "loop-"
     "--variant", "variants", multiple=True, metavar="NAME", help="Do this variant. Default: all. Can be repeated."
 )
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of seeds for each variant.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of cells that are done at a time."
+)
 @click.option("--folder", type=click.Path(path_type=Path), help="Directory of the loop. Default: loops/ENVIRONMENT.")
 @click.option("--spec", "file", type=click.Path(path_type=Path), help="Spec of the loop (TOML).")
 @host_options
@@ -33,6 +41,7 @@ def loop(
     environment: str | None,
     variants: tuple[str, ...],
     seeds: int,
+    jobs: int,
     folder: Path | None,
     file: Path | None,
     blocked: tuple[str, ...],
@@ -48,7 +57,7 @@ def loop(
 
     \b
       agentfw loop assistant
-      agentfw loop assistant --variant A1 --seeds 3 --folder loops/memory
+      agentfw loop assistant --variant A1 --seeds 3 --jobs 2 --folder loops/memory
     """
     from agentfw.errors import UsageError
     from agentfw.loops import Loop, read_loop
@@ -65,21 +74,32 @@ def loop(
     spec = read_loop(file).chosen(variants)
     spec.check(host)
     found = Loop.at(folder or Path("loops") / (environment or file.stem), spec, seeds)
-    rows = found.do(host, lambda text, done, of: out.progress(f"{done}/{of}  {text}"))
+    result = found.do(host, lambda text, done, of: out.progress(f"{done}/{of}  {text}"), jobs=jobs)
     out.progress("")
     note_problems(host, out)
     if out.json:
-        out.data({"folder": str(found.path), "rows": [row.to_record() for row in rows]})
+        out.data({"folder": str(found.path), **result.to_record()})
         return
     leading = spec.figures[0]
+    means = [
+        [row.variant, *(f"{row.means[name]:.3f}" if name in row.means else "" for name in spec.figures), row.about]
+        for row in result.rows
+    ]
+    out.table(["variant", *spec.figures, ""], means, right=tuple(range(1, len(spec.figures) + 1)))
+    out.line()
+    _compared(out, f"{leading} beside {result.rows[0].variant}", leading, result.rows[1:])
+    if result.contrasts:
+        out.line()
+        _compared(out, leading, leading, result.contrasts)
+    out.line(f"{found.path}/   report.html   table.json   cells")
+
+
+def _compared(out: Out, head: str, figure: str, rows: Sequence[Row]) -> None:
     lines = []
     for row in rows:
-        means = [f"{row.means[figure]:.3f}" if figure in row.means else "" for figure in spec.figures]
-        difference = row.differences.get(leading)
-        shown = "" if difference is None else f"{difference.difference.estimate:+.3f}"
-        bounds = "" if difference is None else f"{difference.difference.low:+.3f} to {difference.difference.high:+.3f}"
-        p_value = "" if row.corrected is None else f"{row.corrected:.3f}"
-        lines.append([row.variant, row.about, *means, shown, bounds, p_value])
-    heads = ["variant", "", *spec.figures, f"{leading} beside {rows[0].variant}", "95% interval", "p (Holm)"]
-    out.table(heads, lines, right=tuple(range(2, len(heads))))
-    out.line(f"{found.path}/   table.json   cells")
+        one = row.differences.get(figure)
+        if one is not None and row.corrected is not None:
+            interval = f"{one.difference.low:+.3f} to {one.difference.high:+.3f}"
+            estimate = f"{one.difference.estimate:+.3f}"
+            lines.append([row.variant, estimate, interval, f"{row.corrected:.3f}", row.about])
+    out.table(["", head, "95% interval", "p (Holm)", ""], lines, right=(1, 2, 3))

@@ -28,6 +28,7 @@ _COMMANDS = {
     "run": ("agentfw_cli.run:run", "Run an agent in an environment"),
     "train": ("agentfw_cli.train:train", "Improve a policy from its own episodes"),
     "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
+    "forget": ("agentfw_cli.forget:forget", "Delete all data of a user from a loop"),
     "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "report": ("agentfw_cli.report:report", "Write the report of a run"),

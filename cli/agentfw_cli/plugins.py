@@ -170,7 +170,6 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
 @click.argument("name")
 @click.option(
     "--kind",
-    required=True,
     metavar="KIND",
     help="Kind of its component (environment, policy, tool, memory, ...), world for an environment with a policy and a "
     "reward, or hook for none.",
@@ -181,13 +180,24 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     default=Path(),
     help="Directory to create it in. Default: the current one.",
 )
+@click.option("--template", metavar="TEMPLATE", help="Template of an installed plugin, in place of --kind.")
 @json_option
-def new(name: str, kind: str, into: Path, as_json: bool) -> None:
+def new(name: str, kind: str | None, into: Path, template: str | None, as_json: bool) -> None:
     """Create a package NAME that works, with its settings, tests and a README."""
-    from agentfw.scaffold import derive, scaffold
+    from agentfw.errors import UsageError
+    from agentfw.scaffold import derive, scaffold, scaffold_from
 
     out = Out(json=as_json)
-    files = [str(file) for file in scaffold(name, kind, into)]
+    if template is not None and kind is None:
+        host = load_host(out)
+        paths = scaffold_from(host.find_template(template), name, into, host)
+    elif kind is not None and template is None:
+        paths = scaffold(name, kind, into)
+    else:
+        raise UsageError(
+            "a new plugin needs either --kind or --template", fix=f"agentfw plugins new {name} --kind memory"
+        )
+    files = [str(path) for path in paths]
     if as_json:
         out.data({"files": files})
         return
@@ -195,9 +205,11 @@ def new(name: str, kind: str, into: Path, as_json: bool) -> None:
         out.line(file)
     names = derive(name)
     folder = into / names.distribution
-    look = {"hook": "list --hooks", "world": f"check {names.distribution}"}.get(kind, f"check {names.component}")
+    whole = f"check {names.distribution}"
+    look = {None: whole, "hook": "list --hooks", "world": whole}.get(kind, f"check {names.component}")
     out.note(f"next: pip install -e {folder} && agentfw plugins {look}")
-    out.note(f"      {folder / 'README.md'} says more")
+    if folder / "README.md" in paths:
+        out.note(f"      {folder / 'README.md'} says more")
 
 
 @plugins.command()

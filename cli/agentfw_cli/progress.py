@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentfw.episode import Episode, Turn
 from agentfw.errors import AgentfwError
+from agentfw.out import counted
 from agentfw.runs.observer import Observer, RunInfo
 from agentfw.runs.summary import intervals, leading
 from agentfw.statistics import Interval
@@ -84,7 +86,7 @@ class _EpisodeProgress(Progress):
     def started(self, run: RunInfo, done: int) -> None:
         spec, total = run.spec, run.folder.total
         scene = str(run.folder.about["scene"])
-        parts = [spec.environment.name, scene or ("1 episode" if total == 1 else f"{total} episodes")]
+        parts = [spec.environment.name, scene or counted(total, "episode")]
         parts += [f"policy {spec.policy.name}", *(f"memory {memory.name}" for memory in spec.memories)]
         # An environment with a scene has rounds or something like them: there the interface makes no difference.
         parts += [] if scene else [spec.interface.replace("_", " ")]
@@ -151,6 +153,21 @@ class _EpisodeProgress(Progress):
         return f"{self.headline}, last {len(last)}: {sum(last) / len(last):.3f}" if last else ""
 
 
+@dataclass
+class _Phase:
+    """A phase of a training that is going on."""
+
+    words: str
+    began: float = field(default_factory=time.monotonic)
+    episodes: int = 0
+    ended: int = 0
+    turns: int = 0
+
+    def __str__(self) -> str:
+        words = f"{self.words}   {time.monotonic() - self.began:.0f} s"
+        return words + (f"   {self.ended}/{self.episodes} episodes   {self.turns} turns" if self.episodes else "")
+
+
 class _UpdateProgress(Progress):
     def __init__(self, run: RunInfo, tell: Tell) -> None:
         super().__init__(run, tell)
@@ -158,9 +175,8 @@ class _UpdateProgress(Progress):
         self.figures: dict[str, list[float]] = {}
         self.evaluations: dict[int, Interval] = {}
         self.seconds: dict[str, float] = {}
-        self.doing = ""
-        self.episodes = self.ended = self.turns = 0
-        self.began = time.monotonic()
+        self.phases: dict[str, _Phase] = {}
+        """Those that are going on, by their names, in the order in which they began."""
 
     def started(self, run: RunInfo, done: int) -> None:
         spec = run.spec
@@ -168,7 +184,7 @@ class _UpdateProgress(Progress):
         kinds = {"optimizer": spec.optimizer, "learner": spec.learner, "teacher": spec.teacher}
         parts += [f"{kind} {choice.name}" for kind, choice in kinds.items() if choice is not None]
         parts += [f"memory {memory.name}" for memory in spec.memories]
-        parts += [f"{spec.updates} updates of {spec.tasks} x {spec.samples} episodes", f"seed {spec.seed}"]
+        parts += [f"{counted(spec.updates, 'update')} of {spec.tasks} x {spec.samples} episodes", f"seed {spec.seed}"]
         self.tell("   ".join(parts), "bold")
         if done:
             self.tell(f"{done} of the updates are there already", "dim")
@@ -178,22 +194,29 @@ class _UpdateProgress(Progress):
             self._evaluated(number, intervals(records))
 
     def phase(self, name: str, update: int) -> None:
-        self.episodes = self.ended = self.turns = 0
-        self.began = time.monotonic()
-        self.doing = f"{_DOES[name]}, update {update}" if name != "evaluate" else f"evaluating after {update} updates"
+        words = f"{_DOES[name]}, update {update}" if name != "evaluate" else f"evaluating after {update} updates"
+        self.phases[name] = _Phase(words)
+
+    def phase_ended(self, name: str, update: int) -> None:
+        del self.phases[name]
 
     def plays(self, total: int, done: int) -> None:
-        self.episodes, self.ended = total, done
+        newest = self._newest()
+        newest.episodes, newest.ended = total, done
 
     def turned(self, episode: Episode, turn: Turn) -> None:
-        self.turns += 1
+        self._phase_of(episode).turns += 1
 
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
-        self.ended = done
+        self._phase_of(episode).ended = done
 
-    def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
-        self.ended = done
-        super().left_out(episodes, error, done)
+    def _phase_of(self, episode: Episode) -> _Phase:
+        """Rollouts may go on while an evaluation is played. They differ by their split, if the environment names it."""
+        name = "evaluate" if episode.task.split == self.run.spec.evaluation.split else "play"
+        return self.phases.get(name) or self._newest()
+
+    def _newest(self) -> _Phase:
+        return [phase for name, phase in self.phases.items() if name in ("play", "evaluate")][-1]
 
     def updated(self, line: Mapping[str, Any]) -> None:
         self._take(line)
@@ -219,10 +242,7 @@ class _UpdateProgress(Progress):
         return curves + [(f"{name} {_short(some[-1])}", list(some)) for name, some in dict(self.figures).items()]
 
     def status(self) -> list[str]:
-        lines = []
-        if self.updates < self.total() or self.doing.startswith("evaluating"):
-            now = f"{self.doing}   {time.monotonic() - self.began:.0f} s"
-            lines = [now + (f"   {self.ended}/{self.episodes} episodes   {self.turns} turns" if self.episodes else "")]
+        lines = [str(phase) for phase in list(self.phases.values())]
         whole = sum(self.seconds.values())
         shares = "   ".join(f"{name} {seconds / whole:.0%}" for name, seconds in dict(self.seconds).items() if whole)
         return [*lines, shares] if shares else lines

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw.out import Out
+from agentfw.out import Out, counted
 from agentfw.report import bars
 from agentfw.runs.comparison import change
 from agentfw.runs.figures import means
@@ -44,10 +44,10 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     if words:
         out.line(f"tokens   {words}")
     for reason, count in summary.failed.items():
-        out.note(f"failed and left out, {count} {'episode' if count == 1 else 'episodes'}: {reason}")
+        out.note(f"failed and left out, {counted(count, 'episode')}: {reason}")
     failures = sum(int(record["failures"]) for record in episodes)
     if failures:
-        out.note(f"{failures} answers could not be understood; agentfw runs show {run.id} lists them")
+        out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
     _next(run, episodes, out)
     if run.folder.inspector:
         out.note(f"      {run.folder.inspector} {name_of(run.folder)}")
@@ -70,6 +70,9 @@ def _figures_before_and_after(summary: Summary, headline: str, out: Out) -> None
     record = summary.to_record()
     rows = []
     for name in in_order(record["figures"], headline):
+        whole, at, _ = name.partition("@")
+        if at and record["figures"].get(whole) == record["figures"][name]:
+            continue  # `judge@1`, where only the first day was played, is the figure itself
         before = record["before"].get(name)
         start = figure_row(name, before)[1:] if before else ["", ""]
         rows.append([name, *start, *figure_row(name, record["figures"][name])[1:]])
@@ -99,15 +102,17 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
         rows = [figure_row(name, figures[name]) for name in in_order(figures, headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
         return
-    cells = [
-        [
-            who,
-            *(f"{figures[name].estimate:.2f}" if name in figures else "" for name in heads),
-            _range(figures[headline]),
-        ]
-        for who, figures in beside(summary, run.folder)
-    ]
-    out.table(["", *heads.values(), f"95% of {headline}"], cells, right=range(1, len(heads) + 1))
+    # The interval stands behind the headline, which not every environment has as a column.
+    place = list(heads).index(headline) + 1 if headline in heads else len(heads)
+    titles = list(heads.values())
+    titles.insert(place, "95%" if headline in heads else f"95% of {headline}")
+    cells = []
+    for who, figures in beside(summary, run.folder):
+        row = [f"{figures[name].estimate:.2f}" if name in figures else "" for name in heads]
+        row.insert(place, _range(figures[headline]) if headline in figures else "")
+        cells.append([who, *row])
+    right = [column for column in range(1, len(titles) + 1) if column != place + 1]
+    out.table(["", *titles], cells, right=right)
 
 
 def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:

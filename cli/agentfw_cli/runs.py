@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.out import Out
+from agentfw.out import Out, counted
 from agentfw_cli.common import (
     figure_row,
     host_options,
@@ -109,7 +109,7 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
         rows = [figure_row(name, figures[name]) for name in in_order(figures, folder.headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
     for episode, count in list(bad.items())[:_SHOWN]:
-        out.note(f"episode {episode}: {count} answers could not be understood")
+        out.note(f"episode {episode}: {counted(count, 'answer')} could not be understood")
     if len(bad) > _SHOWN:
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
     if row["state"] == "interrupted":

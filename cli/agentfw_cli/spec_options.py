@@ -16,6 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SINGLE = ("policy", "optimizer", "learner", "teacher")
 _LISTS = ("memories", "tools", "rewards", "trackers")
+_WITH_MORE = {"tools": "alias", "rewards": "weight"}
+"""Lists whose options have the form NAME=VALUE, and the key that the value is for."""
 
 
 def spec_options(command: Command) -> Command:
@@ -36,7 +38,12 @@ spec_option = click.option("--spec", type=click.Path(path_type=Path), help="Spec
 _COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("--policy", metavar="NAME", help="Policy that makes the decisions."),
     _several("--memory", "memories", "NAME", "Memory to use. Can be repeated."),
-    _several("--tool", "tools", "NAME", "Tool that the agent can call. Can be repeated."),
+    _several(
+        "--tool",
+        "tools",
+        "NAME[=ALIAS]",
+        "Tool that the agent can call. Can be repeated; an alias tells two of one name apart.",
+    ),
     _several("--reward", "rewards", "NAME[=WEIGHT]", "Reward model to score with. Can be repeated."),
     _several("--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated."),
     click.option(
@@ -70,12 +77,14 @@ def with_options(values: dict[str, Any], options: dict[str, Any]) -> dict[str, A
         if key not in given:
             continue
         listed = values.get(key, ())
-        before = {name_in(choice): choice for choice in (listed if isinstance(listed, list) else [listed])}
+        listed = listed if isinstance(listed, list) else [listed]
+        before = {(str(name_in(choice)), str(_alias_in(choice))): choice for choice in listed}
         choices = []
         for text in given[key]:
-            name, equals, weight = text.partition("=") if key == "rewards" else (text, "", "")
-            choice = kept(before.get(name), name)
-            choices.append({**choice, "weight": _weight(weight)} if equals else choice)
+            name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")
+            own = {_WITH_MORE[key]: _weight(more) if key == "rewards" else more} if equals else {}
+            alias = str(own.get("alias", ""))
+            choices.append({**kept(before.get((name, alias)), name), **own})
         given[key] = choices
     return {**values, **given}
 
@@ -90,6 +99,10 @@ def _weight(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
+
+
+def _alias_in(choice: Any) -> Any:
+    return choice.get("alias", "") if isinstance(choice, dict) else ""
 
 
 def name_in(choice: Any) -> Any:

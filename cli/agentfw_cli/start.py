@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ from agentfw_cli.spec_options import kept, name_in
 if TYPE_CHECKING:
     from agentfw.host import Host
 
-__all__ = ["start_of_run", "start_of_training"]
+__all__ = ["start_from_runs", "start_of_run", "start_of_training"]
 
+_FROM_RUNS = "train-from-feedback"
+"""The spec of trainings that learn from recorded runs."""
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
 
@@ -61,6 +64,24 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
         found = next((each for each in known if each in specs), None)
         values = {} if found is None else read_spec(Path(host.find_spec(found).path))
     return _in(name, values)
+
+
+def start_from_runs(names: Sequence[str], runs: Path) -> Callable[[Host, str | None, Path | None], dict[str, Any]]:
+    """Trainings that learn from what was recorded in these runs, which are the environment's setting `runs`."""
+
+    def start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+        from agentfw.runs.folder import find_run
+        from agentfw.runs.spec import read_spec
+
+        folders = [str(find_run(runs, each).path.resolve()) for each in names]
+        if name is None and spec is None:
+            values = read_spec(Path(host.find_spec(_FROM_RUNS).path))
+        else:
+            values = start_of_training(host, name, spec)
+        table = kept(values.get("environment"), name_in(values.get("environment")))
+        return {**values, "environment": {**table, "settings": {**table.get("settings", {}), "runs": folders}}}
+
+    return start
 
 
 def _in(name: str | None, values: dict[str, Any]) -> dict[str, Any]:

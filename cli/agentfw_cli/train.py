@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
+from agentfw_cli.common import runs_folder
 from agentfw_cli.execution import execute_spec
 from agentfw_cli.spec_options import spec_options
-from agentfw_cli.start import start_of_training
+from agentfw_cli.start import start_from_runs, start_of_training
 
 __all__ = ["train"]
 
@@ -23,8 +24,11 @@ __all__ = ["train"]
 @click.option("--learner", metavar="NAME", help="Learner that makes new versions of the policy.")
 @click.option("--teacher", metavar="NAME", help="Policy that plays the episodes to learn from.")
 @click.option("--updates", type=int, help="Number of updates of the policy.")
+@click.option(
+    "--from", "sources", multiple=True, metavar="RUN", help="Learn from what was recorded in this run. Can be repeated."
+)
 @spec_options
-def train(**given: Any) -> None:
+def train(sources: tuple[str, ...], **given: Any) -> None:
     """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
 
     It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. ENVIRONMENT can also be the
@@ -35,13 +39,20 @@ def train(**given: Any) -> None:
       agentfw train calendar --optimizer roundwise --updates 40
       agentfw train inbox --set policy.model=path/to/model --set learner.model=path/to/model
       agentfw train calendar --teacher linear --optimizer imitation --learner sft
+      agentfw train --from last --set policy.model=path/to/model --set learner.model=path/to/model
     """
-    execute_spec(start_of_training, _check, **given)
+    start = start_from_runs(sources, runs_folder(given["runs"])) if sources else start_of_training
+    execute_spec(start, _check, **given)
 
 
 def _check(values: Mapping[str, Any]) -> None:
     from agentfw.errors import UsageError
 
+    if values.get("environment") is None:
+        raise UsageError(
+            "a training needs an environment",
+            fix="name one, such as agentfw train calendar; see: agentfw plugins list --kind environment",
+        )
     if values.get("optimizer") is None:
         raise UsageError(
             "a training needs an optimizer", fix="--optimizer NAME; see: agentfw plugins list --kind optimizer"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .engagement import Engagement
     from .environment import Environment, World, action
     from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn, Usage
-    from .hookspecs import NamedSpec, hookimpl
+    from .hookspecs import NamedSpec, NamedTemplate, hookimpl
     from .host import Host, HostOptions, PluginRecord, Registered
     from .host.project import ProjectFile, find_project
     from .interfaces import EventDriven, Interface, Polling, Reflex, StepLoop, parse_interface
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .runs.spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score, Track
     from .seeds import Seeds
+    from .session import Reply, Session, SessionEnvironment
     from .settings import OPERATIONAL, Settings, parse_assignments
     from .timeline import Scheduled, Time, Timeline, Work
     from .tool import FunctionTool, Tool, Toolbox
@@ -81,6 +82,7 @@ __all__ = [
     "Message",
     "Moment",
     "NamedSpec",
+    "NamedTemplate",
     "Nested",
     "Observation",
     "Observer",
@@ -95,6 +97,7 @@ __all__ = [
     "Recollection",
     "Reflex",
     "Registered",
+    "Reply",
     "Request",
     "RewardChoice",
     "RewardModel",
@@ -107,6 +110,8 @@ __all__ = [
     "Score",
     "Scored",
     "Seeds",
+    "Session",
+    "SessionEnvironment",
     "Settings",
     "StepLoop",
     "Task",
@@ -148,7 +153,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Turn",
         "Usage",
     ),
-    "hookspecs": ("NamedSpec", "hookimpl"),
+    "hookspecs": ("NamedSpec", "NamedTemplate", "hookimpl"),
     "host": ("Host", "HostOptions", "PluginRecord", "Registered"),
     "interfaces": ("EventDriven", "Interface", "Polling", "Reflex", "StepLoop", "parse_interface"),
     "learner": ("Batch", "Learner", "Update"),
@@ -164,6 +169,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score", "Track"),
     "seeds": ("Seeds",),
+    "session": ("Reply", "Session", "SessionEnvironment"),
     "settings": ("OPERATIONAL", "Settings", "parse_assignments"),
     "timeline": ("Scheduled", "Time", "Timeline", "Work"),
     "tool": ("FunctionTool", "Tool", "Toolbox"),

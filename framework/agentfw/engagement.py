@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -110,7 +110,9 @@ class Engagement:
                 fix="leave the tool out, or give it a prefix",
             )
         offered = (*brief.actions, *(tool.action for tool in self.agent.tools.values()))
-        episode.actions[seat] = [asdict(action) for action in offered]
+        episode.actions[seat] = [
+            {"name": one.name, "description": one.description, "parameters": dict(one.parameters)} for one in offered
+        ]
         self._begun = True
         self._consider()
 

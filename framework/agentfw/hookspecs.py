@@ -34,7 +34,18 @@ if TYPE_CHECKING:
     from .runs.summary import Summary
     from .scores import Score
 
-__all__ = ["LIFECYCLE_HOOKS", "PLUGIN_API", "REGISTRATION_HOOKS", "SPECS_HOOK", "NamedSpec", "hookimpl", "hookspec"]
+__all__ = [
+    "HOOKS",
+    "LIFECYCLE_HOOKS",
+    "PLUGIN_API",
+    "REGISTRATION_HOOKS",
+    "SPECS_HOOK",
+    "TEMPLATES_HOOK",
+    "NamedSpec",
+    "NamedTemplate",
+    "hookimpl",
+    "hookspec",
+]
 
 PLUGIN_API = 1
 """Value for a plugin's `AGENTFW_PLUGIN_API`. It is increased when a hook changes in a way that breaks plugins."""
@@ -43,6 +54,7 @@ REGISTRATION_HOOKS: dict[str, str] = {kind.hook: kind.name for kind in KINDS.val
 """The registration hooks, and the kind that each one registers."""
 
 SPECS_HOOK = "agentfw_specs"
+TEMPLATES_HOOK = "agentfw_templates"
 
 LIFECYCLE_HOOKS = (
     "agentfw_run_started",
@@ -52,6 +64,8 @@ LIFECYCLE_HOOKS = (
     "agentfw_updated",
     "agentfw_run_finished",
 )
+
+HOOKS = (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, *LIFECYCLE_HOOKS)
 
 hookspec = HookspecMarker("agentfw")
 hookimpl = HookimplMarker("agentfw")
@@ -63,6 +77,15 @@ class NamedSpec(NamedTuple):
     name: str
     path: str
     """Absolute path: `str(Path(__file__).parent / "default.toml")`."""
+    summary: str
+
+
+class NamedTemplate(NamedTuple):
+    """A folder from which `agentfw plugins new NAME --template TEMPLATE` makes a new plugin."""
+
+    name: str
+    path: str
+    """Absolute path of the folder: `str(Path(__file__).parent / "template")`."""
     summary: str
 
 
@@ -169,6 +192,18 @@ def agentfw_specs() -> list[NamedSpec]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of NamedSpec, each with the absolute path of a file; environments without their own use "any".
+    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_templates() -> list[NamedTemplate]:
+    """Register templates from which `agentfw plugins new` makes new plugins.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of NamedTemplate, each with the absolute path of a folder.
     Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
     """

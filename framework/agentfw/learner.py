@@ -70,7 +70,8 @@ class Learner:
         """What training starts from, written below `folder`; None where that is the policy's own base.
 
         The policy is published to before the first episode. Called again whenever the training is resumed, also after
-        `restore`, with the same folder.
+        `restore`, with the same folder. If the learner's settings have an attribute `starts_from_base` that is true,
+        a training with `staleness` may begin to play without asking, while the learner is being loaded.
         """
         return None
 

@@ -74,6 +74,10 @@ class Memory:
     def meet(self, user: str, profile: Mapping[str, str]) -> None:
         """Called when an episode begins whose user has a profile: what is known beforehand, in words, by view."""
 
+    async def forget(self, user: str) -> Mapping[str, int]:
+        """Delete all data of a user. Return how much of what was deleted."""
+        raise not_implemented(self, "forget")
+
     def tools(self, task: Task) -> Sequence[Tool]:
         """Actions that the agent of this episode can call on the memory itself."""
         return ()

@@ -102,3 +102,7 @@ class Optimizer:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` returned."""
+
+    def forget(self, user: str) -> bool:
+        """Remove a user from the state. Return whether it knew the user."""
+        return False

@@ -20,11 +20,20 @@ from typing import IO, Any
 
 from .errors import StorageError
 
-__all__ = ["Out", "width_of"]
+__all__ = ["Out", "counted", "width_of"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _NARROWEST = 20
 """Minimum width of a wrapped last column. On narrower terminals, the terminal itself wraps."""
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "user"), counted(2000, "user")
+    ('1 user', '2,000 users')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class Out:

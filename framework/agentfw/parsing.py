@@ -40,6 +40,8 @@ class Parsed:
 
     calls: list[Call] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    rest: str = ""
+    """The text outside of the calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ _decode = json.JSONDecoder().raw_decode
 
 def parse_calls(text: str, names: Collection[str]) -> Parsed:
     """Parse the calls in a text to any of the actions `names`."""
-    parsed = Parsed()
+    parsed = Parsed(rest=text)
     text = text[:_LONGEST]
     blocks = list(islice(_BLOCK.finditer(text), _MOST + 1))
     found = [*_in_blocks(blocks), *islice(_bare(text, blocks), _MOST + 1)]
@@ -74,7 +76,9 @@ def parse_calls(text: str, names: Collection[str]) -> Parsed:
     elements = list(_elements(text, names, taken))
     # An element inside a block is part of that block's content.
     found = [one for one in found if not (one.failure and _within(one, elements))]
+    called: list[_Found] = []
     for one in sorted([*found, *elements], key=lambda one: one.start):
+        before = len(parsed.calls)
         for value in one.value if isinstance(one.value, list) else [one.value]:
             if one.failure:
                 parsed.failures.append(one.failure)
@@ -83,7 +87,18 @@ def parse_calls(text: str, names: Collection[str]) -> Parsed:
             if len(parsed.calls) >= _MOST or len(parsed.failures) >= _MOST:
                 parsed.failures.append(f"more than {_MOST} calls in one answer; the rest was not read")
                 return parsed
+        if len(parsed.calls) > before:
+            called.append(one)
+    if called:
+        parsed.rest = _without(text, called)
     return parsed
+
+
+def _without(text: str, called: list[_Found]) -> str:
+    """The text outside of the calls that were found, in order."""
+    ends = [0, *(one.end for one in called)]
+    starts = [*(one.start for one in called), len(text)]
+    return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def _within(block: _Found, elements: list[_Found]) -> bool:

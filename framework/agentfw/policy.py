@@ -10,7 +10,7 @@ script, or a server that hides them) leaves them empty but still reports how man
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from .errors import UsageError, not_implemented
@@ -26,9 +26,21 @@ class Policy:
     is_program: bool = False
     """Whether it reads `request.moment`, or remembers its episodes. Such a policy can't run in another process."""
 
+    def open(self, folder: Path) -> None:
+        """Keep files in this run's folder. Called once before the first request; a resumed run has the same folder."""
+
     async def generate(self, request: Request) -> Generation:
         """Answer one request. Many requests may be in flight at once."""
         raise not_implemented(self, "generate")
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        """Answer one request, and call `tell` with each new piece of the text, from the event loop's thread.
+
+        A policy that can't stream tells the whole text at once.
+        """
+        generation = await self.generate(request)
+        tell(generation.text)
+        return generation
 
     async def publish(self, adapter: Path, version: str) -> None:
         """Serve this adapter from now on, under this version, which all later Generations carry.

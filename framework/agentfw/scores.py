@@ -77,6 +77,10 @@ class RewardModel:
         """
         return False
 
+    async def forget(self, user: str) -> bool:
+        """Delete what the files of this model know of a user. Return whether they knew anything."""
+        raise not_implemented(self, "forget")
+
     def open(self, folder: Path) -> None:
         """Called when a run begins or resumes. `folder` belongs to the reward model."""
 

@@ -4,7 +4,8 @@
     python tests/benchmarks/memory_words.py --texts 5000 --queries 20
 
 FTS5 is in a file in WAL mode, with its Porter stemmer, ranked by its bm25(), and restricted to one tenant and to what
-a user may see, as a recall needs it. The word index is in memory, and reads the texts once when a process starts.
+a user may see, as a recall needs it. The word index is in memory. A process loads it from the store, where it was
+saved. Before it was ever saved, it is built from the texts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from skill_graph_sides import Texts
 
-from agentfw_memory.graph.word_index import SHARED, WordIndex
+from agentfw_memory.graph.stores.sqlite_store import SqliteStore
+from agentfw_memory.graph.word_index import BLOCK, SHARED, WordIndex
+from agentfw_memory.graph.word_index_state import load_words, save_words
 from agentfw_memory.graph.words import tokens
 
 K = 10
@@ -64,6 +67,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for row in stored[:bulk]:
             index.put(*row)
         loaded["word index"] = time.thread_time() - began
+        loaded["word index, saved"] = saved_and_loaded(index, Path(folder) / "skills.db", result)
         result["seconds to load"] = loaded
         result["ms of an add"] = {
             "FTS5": timed(lambda row: add_row(*row), stored[bulk:]),
@@ -75,6 +79,25 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         }
         connection.close()
     return result
+
+
+def saved_and_loaded(index: WordIndex, path: Path, result: dict[str, Any]) -> float:
+    """Save all blocks, then one block again, and return the seconds of CPU to load all of them."""
+    store = SqliteStore.open(path, tenant="team")
+    number = int(index.numbers()[0])
+    for what in ("all blocks", "one block"):
+        index.touched[number // BLOCK] = 1
+        began = time.thread_time()
+        assert save_words(index, store.counter(), store)
+        result[f"seconds to save {what}"] = time.thread_time() - began
+    began = time.thread_time()
+    found = load_words(store)
+    taken = time.thread_time() - began
+    store.close()
+    assert found is not None
+    assert len(found[0]) == len(index)
+    result["MB"] = path.stat().st_size / 1e6
+    return taken
 
 
 def timed(call: Callable[[Any], object], inputs: Sequence[Any]) -> dict[str, float]:

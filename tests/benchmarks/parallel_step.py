@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ratios import print_ratio, ratio_of
+
 LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
 SHAPES: dict[str, dict[str, Any]] = {
     "small": {},
@@ -35,6 +37,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 4096,
     },
 }
+AGAINST = "2 processes against 1"
 REQUIRED = 1.5
 
 
@@ -103,12 +106,11 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         float(numpy.abs(last["2 processes"][key] - value).max() / max(1e-12, float(numpy.abs(value).max())))
         for key, value in last["1 process"].items()
     ]
-    ratios = [one / two for one, two in zip(seconds["1 process"], seconds["2 processes"], strict=True)]
     return {
         "trees": options.tasks,
         "tokens computed": trees["1 process"],
         "seconds": {name: round(statistics.median(each), 3) for name, each in seconds.items()},
-        "2 processes against 1": {"median": round(statistics.median(ratios), 2), "all": [round(r, 2) for r in ratios]},
+        AGAINST: ratio_of(seconds["1 process"], seconds["2 processes"]),
         "updates": options.repeats + 1,
         "largest relative difference of weights": max(gaps),
         "load": os.getloadavg()[0],
@@ -133,8 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return result
     for name, seconds in result["seconds"].items():
         print(f"{name:22} {seconds:8.3f} s")
-    ratio = result["2 processes against 1"]
-    print(f"2 processes against 1: {ratio['median']} (each repetition: {ratio['all']}; required {REQUIRED})")
+    print_ratio(AGAINST, result[AGAINST], REQUIRED)
     gap = result["largest relative difference of weights"]
     print(f"after {result['updates']} updates of {result['trees']} trees the weights differ by {gap:.1e}")
     print(f"load {result['load']:.1f}")

@@ -20,6 +20,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
+from ratios import print_ratio, ratio_of
+
 from agentfw import Generation, Message, Policy, Request, Sampling, Task
 from agentfw.testing import fresh_host
 
@@ -28,6 +30,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "2 replicas": {"replicas": 2},
     "1 replica, 2 threads": {"replicas": 1, "cpus": 2},
 }
+AGAINST = "2 replicas against 1"
 REQUIRED = 1.6
 
 
@@ -72,11 +75,10 @@ async def measure(count: int, repeats: int) -> dict[str, Any]:
     finally:
         for pool in pools.values():
             await pool.close()
-    ratios = [two / one for one, two in zip(speeds["1 replica"], speeds["2 replicas"], strict=True)]
     return {
         "requests": count,
         "tokens per second": {name: round(statistics.median(each)) for name, each in speeds.items()},
-        "2 replicas against 1": {"median": round(statistics.median(ratios), 2), "all": [round(r, 2) for r in ratios]},
+        AGAINST: ratio_of(speeds["2 replicas"], speeds["1 replica"]),
         "answers equal to one process": equal,
         "load": os.getloadavg()[0],
         "required": REQUIRED,
@@ -95,8 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return result
     for name, speed in result["tokens per second"].items():
         print(f"{name:22} {speed:8,} tokens/s")
-    ratio = result["2 replicas against 1"]
-    print(f"2 replicas against 1: {ratio['median']} (each repetition: {ratio['all']}; required {REQUIRED})")
+    print_ratio(AGAINST, result[AGAINST], REQUIRED)
     print(f"answers equal to one process: {result['answers equal to one process']}   load {result['load']:.1f}")
     return result
 

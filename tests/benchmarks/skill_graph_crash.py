@@ -3,7 +3,8 @@
     python tests/benchmarks/skill_graph_crash.py                # 200 kills
     python tests/benchmarks/skill_graph_crash.py --kills 20 --writers 4 --json
 
-Every writer adds, changes, learns and recalls. A killed writer is replaced by one that repeats the last steps, like a
+Every writer adds, changes, learns and recalls, and now and then closes the graph, which saves its indexes, and opens it
+again. A killed writer is replaced by one that repeats the last steps, like a
 caller who doesn't know whether the last call arrived. One kill in five comes while the writer is still opening the
 graph.
 
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory import SkillGraph
+from agentfw_memory.graph.word_index import BLOCK, SHARED, WordIndex
 
 WRITER = """
 import sys
@@ -37,18 +39,21 @@ from agentfw_memory import GraphSettings, SkillGraph
 path, name, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
 # A small index of lists, so that it changes often; no cap, so that nothing is retired on purpose.
 settings = GraphSettings(exact_up_to=500, skills_per_owner=10**6)
-with SkillGraph.open(path, tenant="team", embedder="hash:32", settings=settings) as graph:
-    for number in range(first, 10**9):
-        skill = graph.add_skill(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
-        print("added", number, skill.id, flush=True)
-        if number % 3 == 0:
-            graph.learn({"id": f"{name} {number}", "user": name, "query": "q", "skills": [skill.id]}, 0.9)
-            print("learned", number, skill.id, flush=True)
-        if number % 5 == 0:
-            graph.update_skill(skill.id, visibility="private")
-            print("changed", number, skill.id, flush=True)
-        if number % 4 == 0:
-            graph.recall(f"knows {number}", user=name)
+graph = SkillGraph.open(path, tenant="team", embedder="hash:32", settings=settings)
+for number in range(first, 10**9):
+    skill = graph.add_skill(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
+    print("added", number, skill.id, flush=True)
+    if number % 3 == 0:
+        graph.learn({"id": f"{name} {number}", "user": name, "query": "q", "skills": [skill.id]}, 0.9)
+        print("learned", number, skill.id, flush=True)
+    if number % 5 == 0:
+        graph.update_skill(skill.id, visibility="private")
+        print("changed", number, skill.id, flush=True)
+    if number % 4 == 0:
+        graph.recall(f"knows {number}", user=name)
+    if number % 30 == 0:
+        graph.close()
+        graph = SkillGraph.open(path, tenant="team", settings=settings)
 """
 
 
@@ -131,6 +136,10 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
         )
     )
     live = dict(connection.execute("SELECT number, vector FROM live"))
+    wording = connection.execute(
+        f"SELECT number, text, CASE visibility WHEN 'private' THEN owner ELSE {SHARED} END {now}"
+    ).fetchall()
+    saved = connection.execute("SELECT count(*) FROM state WHERE name = 'words'").fetchone()[0]
     connection.close()
     lost = sum(
         (texts.get(skill) != f"{name} knows {number}")
@@ -147,6 +156,10 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
         numbers = np.array(sorted(live), np.int64)
         stored = np.frombuffer(b"".join(live[number] for number in numbers.tolist()), "<f4").reshape(len(numbers), -1)
         same = len(view) == len(numbers) and np.array_equal(view.vectors(numbers), stored)
+        words, wanted = graph._recaller._words, WordIndex()
+        for row in wording:
+            wanted.put(*row)
+        same_words = words is not None and held(words) == held(wanted)
     complaints = [text for one in told.values() for text in one.complaints]
     return {
         "acknowledged": sum(len(one.added) + len(one.learned) + len(one.changed) for one in told.values()),
@@ -158,7 +171,22 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
         "the first complaint": complaints[0] if complaints else "",
         "file whole": whole == "ok",
         "index equals store": same,
+        "words were saved": bool(saved),
+        "words equal store": same_words,
     }
+
+
+def held(index: WordIndex) -> dict[int, tuple[int, frozenset[tuple[str, int]]]]:
+    """By skill: its part, and its terms with their counts."""
+    found = {}
+    for _, block in index.blocks(sorted(set((index.numbers() // BLOCK).tolist()))):
+        ends = np.cumsum(block.sizes).tolist()
+        counts = [(block.names[term], count) for term, count in block.pairs.tolist()]
+        for number, part, start, end in zip(
+            block.numbers.tolist(), block.parts.tolist(), [0, *ends], ends, strict=False
+        ):
+            found[number] = part, frozenset(counts[start:end])
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

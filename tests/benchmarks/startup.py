@@ -1,7 +1,7 @@
 """How much CPU time it takes until `agentfw` answers: the help, and a list with fifty more plugins.
 
-The one rule: CPU time (user and system) of whole processes, with compiled bytecode, beside a Python that does nothing:
-what a person waits for on a quiet machine, and what a busy machine can't blur.
+It is the CPU time (user and system) of whole processes, with compiled bytecode, beside a Python that does nothing. That
+is what a person waits for on a quiet machine, and other processes change it little.
 
     python tests/benchmarks/startup.py
     python tests/benchmarks/startup.py --runs 40 --json
@@ -49,21 +49,37 @@ def measure(what: str, words: list[str], path: str, runs: int, budget: float | N
     return Measured(what, statistics.median(seconds), min(seconds), budget)
 
 
-def make_plugins(folder: Path) -> None:
-    """Fifty distributions, each with a plugin that offers a tool and has a heavy module that nobody should import."""
-    for number in range(PLUGINS):
+def make_plugins(folder: Path, plugins: int = PLUGINS, tools: int = 1, before: str = "") -> None:
+    """Distributions, each with a plugin that offers tools and has a heavy module that nobody should import.
+
+    `before` is code of each plugin's module.
+    """
+    for number in range(plugins):
         package = folder / f"agentfw_sample_{number}"
         package.mkdir()
         (package / "__init__.py").touch()
         (package / "heavy.py").write_text("raise ImportError('nobody asked for this')\n")
         (package / "plugin.py").write_text(
-            "from agentfw import Component, hookimpl\n\n\n@hookimpl\ndef agentfw_tools():\n"
-            f"    return [Component('sample-{number}', '{package.name}.heavy:Tool', 'Number {number}')]\n"
+            f"from agentfw import Component, hookimpl\n\n{before}\n@hookimpl\ndef agentfw_tools():\n"
+            f"    names = [f'sample-{number}-{{each}}' for each in range({tools})]\n"
+            f"    return [Component(name, '{package.name}.heavy:Tool', 'Number {number}') for name in names]\n"
         )
         dist_info = folder / f"{package.name}-1.0.0.dist-info"
         dist_info.mkdir()
         (dist_info / "METADATA").write_text(f"Name: {package.name}\nVersion: 1.0.0\n")
         (dist_info / "entry_points.txt").write_text(f"[agentfw]\nsample-{number} = {package.name}.plugin\n")
+
+
+def report(rows: list[Measured], runs: int, as_json: bool) -> int:
+    """Print the rows. Returns 1 if a budget is broken."""
+    if as_json:
+        print(json.dumps([{**row._asdict(), "kept": row.kept} for row in rows], indent=2))
+    else:
+        print(f"CPU seconds, {runs} runs each{'':18} median     min  budget")
+        for row in rows:
+            budget = "" if row.budget is None else f"{row.budget:.2f} {'kept' if row.kept else 'BROKEN'}"
+            print(f"{row.what:45} {row.median:.3f}   {row.least:.3f}  {budget}".rstrip())
+    return 0 if all(row.kept for row in rows) else 1
 
 
 def main() -> int:
@@ -80,14 +96,7 @@ def main() -> int:
             measure("agentfw plugins list", [*agentfw, "plugins", "list"], "", options.runs, None),
             measure(f"... with {PLUGINS} more plugins", [*agentfw, "plugins", "list"], name, options.runs, 0.30),
         ]
-    if options.json:
-        print(json.dumps([{**row._asdict(), "kept": row.kept} for row in rows], indent=2))
-    else:
-        print(f"CPU seconds, {options.runs} runs each{'':18} median     min  budget")
-        for row in rows:
-            budget = "" if row.budget is None else f"{row.budget:.2f} {'kept' if row.kept else 'BROKEN'}"
-            print(f"{row.what:45} {row.median:.3f}   {row.least:.3f}  {budget}".rstrip())
-    return 0 if all(row.kept for row in rows) else 1
+    return report(rows, options.runs, options.json)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,7 @@ def test_adds_are_measured_in_graphs_of_each_size(capsys: pytest.CaptureFixture[
     assert all(row["single/s"]["median"] > 0 for row in result["graphs"])
 
 
+@pytest.mark.slow
 def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss")
     result = load("skill_graph_recall").main(["--sizes", "500", "--queries", "10", "--rounds", "2", "--json"])
@@ -171,12 +172,32 @@ def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.Captu
 
 
 @pytest.mark.slow
+def test_opening_a_graph_is_measured_with_and_without_saved_words(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("faiss")
+    pytest.importorskip("leidenalg")
+    result = load("skill_graph_open").main(["--skills", "300", "--repeats", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert min(one["median"] for one in result["seconds"].values()) > 0
+    assert result["MB of the saved words"] > 0
+
+
+@pytest.mark.slow
+def test_weights_are_learned_and_judged_on_held_out_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
+    result = load("memory_learned_weights").main(["--users", "5", "--seeds", "1", "--embedder", "hash", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert {way["evidence"] for way in result["ways"]} == {"choices", "outcomes"}
+    assert all(0.0 < way["suitable"]["fixed"] < 1.0 and way["multiples"]["query"] == [1.0] for way in result["ways"])
+
+
+@pytest.mark.slow
 def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("skill_graph_crash").main(["--kills", "6", "--writers", "3", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert (result["lost"], result["twice"], result["complaints"]) == (0, 0, 0)
     assert result["file whole"]
     assert result["index equals store"]
+    assert result["words equal store"]
 
 
 @pytest.mark.slow
@@ -375,6 +396,7 @@ def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str])
     assert result["answers equal to one process"]
 
 
+@pytest.mark.slow
 def test_a_pool_schedules_nearly_linearly(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("pool_queue").main(["--requests", "120", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -401,6 +423,7 @@ def test_two_processes_learn_what_one_learns(capsys: pytest.CaptureFixture[str])
     assert result["largest relative difference of weights"] < 1e-5
 
 
+@pytest.mark.slow
 def test_a_warm_cache_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("judge_parallel").main(["--groups", "8", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -408,10 +431,56 @@ def test_a_warm_cache_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["eight against one"] > 1.5
 
 
+@pytest.mark.slow
+def test_a_list_of_many_components_is_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    load("plugins_list").main(["--components", "100", "--zoo", "10", "--runs", "1", "--json"])
+
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["budget"] for row in rows] == [None, None, None, 0.15, None]
+    assert all(row["median"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_the_guards_of_a_run_cost_little(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("guard_cost").main(["--episodes", "5", "--repeats", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    # A machine under load is no reason to fail here, a guard that waits is.
+    assert all(0.2 < row["ratio"]["median"] < 5 for row in result["rows"].values())
+
+
+@pytest.mark.slow
 def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["flushes"]["shared flushes"] < result["flushes"]["a flush each"]
+
+
+@pytest.mark.slow
+def test_shares_of_a_step_are_less_noisy_than_replicated_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+    size = ["--tasks", "8", "--each", "2", "--seeds", "0", "--draws", "200"]
+
+    result = load("parallel_modes").main([*size, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    noise = result["noise of a step's gradient"]
+    assert 0 < noise["exact"] < noise["replicated"] < noise["copies"]
+
+
+@pytest.mark.slow
+def test_a_long_tree_has_the_gradient_of_its_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    benchmark = load("long_tree")
+    model = str(benchmark.make_model(tmp_path / "model"))
+    size = ["--prompt", "120", "--answer", "20", "--model", model]
+
+    tree, plain = (benchmark.main([*size, "--side", side]) for side in ("tree", "plain"))
+
+    assert json.loads(capsys.readouterr().out.splitlines()[0]) == tree
+    assert tree["gradient norm"] == pytest.approx(plain["gradient norm"], rel=1e-3)
+    assert (tree["tokens computed"], plain["tokens computed"]) == (120 + 8 * 19, 8 * 139)
 
 
 @pytest.mark.slow
@@ -426,3 +495,41 @@ def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytes
     assert sync["age"] == 0
     assert 0 <= late["age"] <= 1
     assert len(sync["rollouts"]) == len(late["rollouts"]) == 2
+
+
+@pytest.mark.slow
+def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = [
+        "--work",
+        str(tmp_path),
+        "--seeds",
+        "7",
+        "--updates",
+        "1",
+        "--tasks",
+        "4",
+        "--merchants",
+        "4",
+        "--days",
+        "2",
+    ]
+
+    first = load("merchant_table").main([*size, "--references", "12", "--json"])
+    again = load("merchant_table").main([*size, "--references", "12"])
+
+    assert {one: value for one, value in first.items() if one != "seconds"} == {
+        one: value for one, value in again.items() if one != "seconds"
+    }
+    assert "| knows the truth |" in capsys.readouterr().out
+    assert first["references"]["fixed plan"]["score"] < first["references"]["knows the truth"]["score"]
+
+
+def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    gateway = load("gateway")
+    hostile = gateway.main(["hostile", "--requests", "40", "--json"])
+    killed = gateway.main(["kill", "--kills", "1", "--json"])
+    assert str(hostile["requests"]) in capsys.readouterr().out
+    assert hostile["requests"] == sum(hostile["answers"].values()) == 40
+    assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
+    assert (killed["kills"], killed["lost"]) == (1, 0)

@@ -19,6 +19,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_metrics_are_measured_and_the_tables_recomputed(capsys: pytest.CaptureFixture[str]) -> None:
     benchmark = load("proactive_metrics")
     small = ["--turns", "100", "--repeats", "2"]

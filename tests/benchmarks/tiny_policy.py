@@ -2,6 +2,7 @@
 
     python tests/benchmarks/tiny_policy.py                      # the table of docs/results/tiny.md
     python tests/benchmarks/tiny_policy.py --worlds 5           # and those of four more worlds: fifty users
+    python tests/benchmarks/tiny_policy.py --organisations tests/benchmarks/organisations   # a law firm and a school
     python tests/benchmarks/tiny_policy.py --model FOLDER       # another small model, such as one still in training
     python tests/benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role, on training users
 
@@ -53,13 +54,13 @@ PLAYERS = (WITH, WITHOUT, "teacher + strategyhub", "teacher, expecting nothing")
 
 
 async def years(
-    policy: Policy, users: Sequence[str], *, split: str, data_seed: int, rounds: int, hub: bool
+    policy: Policy, users: Sequence[str], *, split: str, settings: CalendarSettings, hub: bool
 ) -> list[tuple[Episode, list[str]]]:
     """A year of each user, and what stands in the hub after it."""
     memory = StrategyHubMemory(StrategyHubSettings(show=True))
 
     async def year(index: int, user: str) -> tuple[Episode, list[str]]:
-        environment = CalendarConflicts(CalendarSettings(rounds=rounds, data_seed=data_seed))
+        environment = CalendarConflicts(settings)
         agent = PolicyAgent(policy, memories=[memory] if hub else [], window=5, recall=memory.settings.capacity)
         task = Task(index, seed=index, user=user, split=split)
         episode = await Engagement(environment, agent, EventDriven()).run(task)
@@ -68,23 +69,26 @@ async def years(
     return list(await asyncio.gather(*(year(index, user) for index, user in enumerate(users))))
 
 
-def play(player: str, model: str, worlds: int, users: int, rounds: int) -> list[Played]:
+def play(player: str, model: str, worlds: int, users: int, rounds: int, organisations: str) -> list[Played]:
     """One player's years with the held-out users of each world."""
     policy, found = policy_of(player, model), []
     for seed in range(7, 7 + worlds):
-        names = CalendarSettings(data_seed=seed).dataset().users("test")[:users]
-        hub = player != WITHOUT
-        told = asyncio.run(years(policy, names, split="test", data_seed=seed, rounds=rounds, hub=hub))
+        settings = CalendarSettings(rounds=rounds, data_seed=seed, organisations=organisations)
+        names = settings.dataset().users("test")[:users]
+        told = asyncio.run(years(policy, names, split="test", settings=settings, hub=player != WITHOUT))
         found += [Played(list(episode.series("error")), list(episode.series("ord"))) for episode, _ in told]
     return found
 
 
-def measure(model: str, worlds: int, users: int, rounds: int) -> dict[str, Any]:
+def measure(model: str, worlds: int, users: int, rounds: int, organisations: str = "") -> dict[str, Any]:
     with ProcessPoolExecutor(2) as pool:
         played = dict(
             zip(
                 PLAYERS,
-                pool.map(partial(play, model=model, worlds=worlds, users=users, rounds=rounds), PLAYERS),
+                pool.map(
+                    partial(play, model=model, worlds=worlds, users=users, rounds=rounds, organisations=organisations),
+                    PLAYERS,
+                ),
                 strict=True,
             )
         )
@@ -130,13 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "--users", type=int, default=10, help="how many of a world's held-out users; with --fit: of training users"
     )
     parser.add_argument("--rounds", type=int, default=104)
+    parser.add_argument("--organisations", default="", help="directory of organisations; default: those that ship")
     parser.add_argument("--fit", action="store_true", help="fit what the teacher expects of a role first")
     parser.add_argument("--json", action="store_true", help="print JSON, and nothing else")
     given = parser.parse_args(arguments)
     if given.fit:
         fit(given.users)
         return {}
-    result = measure(given.model, given.worlds, given.users, given.rounds)
+    result = measure(given.model, given.worlds, given.users, given.rounds, given.organisations)
     record = {**result, "players": {name: asdict(row) for name, row in result["players"].items()}}
     if given.json:
         print(json.dumps(record))

@@ -25,6 +25,15 @@ def test_a_table_a_picture_and_every_episode(agentfw: Agentfw, tmp_path: Path) -
     assert {path.name for path in folder.iterdir()} == {"comparison.json", "comparison.png", "comparison.svg"}
 
 
+def test_the_main_figures_are_shown_and_the_others_are_named(agentfw: Agentfw) -> None:
+    answer = agentfw(*QUICK)
+
+    shown = [line.split()[0] for line in answer.out.splitlines()[1:7:2]]
+    assert shown == ["balanced", "utility", "turns"]
+    assert "more figures, for --figure: " in answer.err
+    assert "mails" in answer.err
+
+
 @pytest.mark.slow
 def test_json_is_one_value_and_the_same_each_time(agentfw: Agentfw, tmp_path: Path) -> None:
     first, again = (
@@ -72,6 +81,7 @@ def test_runs_are_compared_as_before_and_the_help_names_the_other(agentfw: Agent
     assert agentfw("compare").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["day.png", "day.svg"])
 def test_one_episode_becomes_a_picture(agentfw: Agentfw, tmp_path: Path, name: str) -> None:
     agentfw("run", "inbox", "--episodes", "2", "--quiet")

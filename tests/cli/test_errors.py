@@ -52,6 +52,7 @@ def test_a_slip_ends_with_2_and_the_nearest_right_name(words: list[str], told: s
     assert not Path("runs").exists(), "nothing is begun before everything is right"
 
 
+@pytest.mark.slow
 def test_a_figure_that_is_not_there_is_told(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     for _ in range(2):
         assert agentfw(*quick).code == 0
@@ -72,6 +73,7 @@ def test_a_run_is_not_compared_with_itself(agentfw: Agentfw, quick: tuple[str, .
     assert "two different runs" in answer.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module", ["raise ImportError('no such library')", "raise SystemExit(0)", "import missing_one"]
 )

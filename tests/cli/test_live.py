@@ -69,6 +69,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|4[0-9]|38;5;\d+)m", written)
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     written = on_terminal(tmp_path, 80, TERM="dumb")
 
@@ -76,6 +77,7 @@ def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     assert "60/60   error, last 25: 0." in written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [30, 80, 200])
 def test_the_picture_of_a_training_fits_its_terminal(columns: int, tmp_path: Path) -> None:
     written = on_terminal(tmp_path, columns, TRAINING)
@@ -89,6 +91,7 @@ def test_the_picture_of_a_training_fits_its_terminal(columns: int, tmp_path: Pat
     assert all(len(line) <= columns for line in drawn)
 
 
+@pytest.mark.slow
 def test_a_training_on_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     written = on_terminal(tmp_path, 80, TRAINING, TERM="dumb")
 

@@ -129,6 +129,7 @@ def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ..
     assert "is done already" in agentfw("runs", "resume", "last").err
 
 
+@pytest.mark.slow
 def test_what_a_run_cost_is_told(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     answer = agentfw(*quick)
 
@@ -143,6 +144,7 @@ def test_what_a_run_cost_is_told(agentfw: Agentfw, quick: tuple[str, ...]) -> No
     assert "tokens   " not in agentfw("runs", "show", "last").out, "a program counts none"
 
 
+@pytest.mark.slow
 def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     for _ in range(2):
         agentfw(*quick)
@@ -158,6 +160,7 @@ def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, 
     assert "fix:" in shown.err
 
 
+@pytest.mark.slow
 def test_one_damaged_run_does_not_hide_the_others(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     for _ in range(2):
         agentfw(*quick)
@@ -291,6 +294,7 @@ def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == '{\n  "a": null,\n  "b": [\n    null,\n    1.5\n  ],\n  "c": [\n    "x"\n  ]\n}\n'
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
     """As in `agentfw run --quiet | head -1`: what the run came to is on disk all the same."""
     words = [sys.executable, "-m", "agentfw_cli.main", "run", "inbox", "--episodes", "8", "--quiet"]

@@ -112,6 +112,7 @@ def agentfw_memories():
 """
 
 
+@pytest.mark.slow
 def test_an_address_may_change_when_a_run_is_resumed_and_a_limit_may_not(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:
@@ -130,6 +131,7 @@ def test_an_address_may_change_when_a_run_is_resumed_and_a_limit_may_not(
     assert settings["memory.my.stubborn"]["limit"] == 4
 
 
+@pytest.mark.slow
 def test_a_resumed_run_says_which_plugins_are_others_now(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:

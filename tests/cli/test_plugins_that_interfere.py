@@ -31,7 +31,7 @@ def agentfw_memories():
     return [Component("notes", f"{{__name__}}:Notes", "Notes")]
 """
 CHDIR = "os.chdir('/')"
-TAKE_SIGNALS = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+TAKE_SIGNALS = "signal.signal(signal.SIGINT, lambda *_: None)"
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,7 @@ def test_a_failing_hook_is_told_even_when_quiet(agentfw: Agentfw, install: Insta
     assert "agentfw-watch 1.0.0 raised ZeroDivisionError" in answer.err
 
 
+@pytest.mark.slow
 def test_a_hook_that_changes_an_episode_changes_its_own_copy(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_command_that_raises_names_its_distribution(agentfw: Agentfw, install:
     assert "bug in agentfw" not in answer.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), (">&-", 0), ("2> /dev/full", 0), ("2>&-", 0)])
 def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:

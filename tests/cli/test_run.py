@@ -115,6 +115,7 @@ def test_a_project_has_its_own_default_its_own_folder_and_its_pins(
     assert 'did you mean "default"?' in slip.err
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_is_named_by_its_path(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
     near, far = agentfw(*quick), agentfw(*quick, "--runs", str(tmp_path / "far away"))
 
@@ -151,6 +152,28 @@ def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
     assert "the lower the error, the better" in answer.err
 
 
+@pytest.mark.slow
+def test_the_headline_stands_once_in_the_table_with_its_interval_behind_it(agentfw: Agentfw) -> None:
+    answer = agentfw("run", "assistant", "--episodes", "1")
+
+    heading = next(line for line in answer.out.splitlines() if "satisfaction" in line)
+    assert heading.split() == ["judge", "95%", "satisfaction", "procedure", "proactive", "calls", "done"]
+    assert answer.err.startswith("assistant   1 user, 1 day, ")
+
+
+def test_a_difference_says_how_many_tasks_it_is_taken_from(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    first = agentfw(*quick, "--episodes", "1", "--json").json["run"]
+    second = agentfw(*quick, "--json").json["run"]
+
+    answer, same = agentfw("compare", first, second), agentfw("compare", first, second, "--json").json
+    longer = agentfw("compare", second, first)
+
+    assert f"the difference of {second} is that of 1 common task, of 1 and 3" in answer.err
+    assert f"the difference of {first} is that of 1 common task, of 3 and 1" in longer.err
+    assert same[0]["runs"][1]["difference"]["tasks"] == 1
+
+
+@pytest.mark.slow
 def test_runs_of_different_tasks_are_told_apart(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     first = agentfw(*quick, "--json").json["run"]
     second = agentfw(*quick, "--seed", "1", "--json").json["run"]

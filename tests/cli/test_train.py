@@ -44,6 +44,7 @@ def test_options_go_before_the_file_and_assignments_before_options(agentfw: Agen
     assert spec["environment"]["settings"]["rounds"] == 2
 
 
+@pytest.mark.slow
 def test_a_setting_of_each_part_can_be_given(agentfw: Agentfw) -> None:
     Path("my.toml").write_text(SPEC)
     settings = ("learner.rate=1.5", "optimizer.loss=likelihood", "evaluation.samples=2", "policy.pause=0.001")
@@ -131,6 +132,7 @@ def test_specs_of_trainings_are_trained_and_compared(agentfw: Agentfw) -> None:
     assert row["runs"][1]["difference"]["mean"] <= 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) -> None:
     failed = agentfw(*SMALL, "--set", "learner.fault=memory")
 
@@ -145,10 +147,11 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
     assert agentfw("runs", "resume", "last", "--json").json["updates"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("train",), 2, "spec.environment: is required"),
+        (("train",), 2, "a training needs an environment"),
         (("train", "bandti"), 2, 'did you mean "bandit"?'),
         ((*WORDS[:4], "--no-plugin", "builtin"), 2, "a training needs an optimizer"),
         ((*WORDS, "--set", "learner.rat=2"), 2, 'did you mean "rate"?'),

@@ -45,6 +45,10 @@ def spec(arguments: str) -> str:
     return f"@hookimpl\ndef agentfw_specs(): return [{arguments}]\n"
 
 
+def template(arguments: str) -> str:
+    return f"from agentfw import NamedTemplate\n@hookimpl\ndef agentfw_templates(): return [{arguments}]\n"
+
+
 CASES = {
     "module that isn't installed": Case("import no_such_module", "failed", "No module named 'no_such_module'"),
     "name that isn't in a module": Case("from json import nonsense", "failed", "cannot import name 'nonsense'"),
@@ -110,6 +114,9 @@ CASES = {
     "spec with a bad name": Case(spec("NamedSpec('My Spec', __file__, '')"), "failed", "the spec name 'My Spec'"),
     "spec with a relative path": Case(spec("NamedSpec('mine', 'mine.toml', '')"), "failed", "isn't an absolute path"),
     "spec that isn't there": Case(spec("NamedSpec('mine', '/no/such/file', '')"), "failed", "absolute path of a file"),
+    "template that is a path": Case(template("__file__"), "failed", "not NamedTemplate"),
+    "template that is a file": Case(template("NamedTemplate('mine', __file__, '')"), "failed", "path of a folder"),
+    "template with a bad name": Case(template("NamedTemplate('My', '/', '')"), "failed", "the template name 'My'"),
     "object whose attributes raise": Case(
         "class Plugin:\n    def __getattr__(self, name): raise RuntimeError('no ' + name)\nplugin = Plugin()",
         "failed",
@@ -240,6 +247,7 @@ def test_two_entry_points_to_one_module(make_plugin: MakePlugin) -> None:
     assert [offer.record.distribution for offer in host.components()] == ["agentfw-one"]
 
 
+@pytest.mark.slow
 def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str]) -> None:
     make_plugin("agentfw-slow", f"import time; time.sleep(0.4)\n{WELL}", name="slow")
     make_plugin("agentfw-well", offers("'saw'", "'a:B'", "''"))
@@ -255,6 +263,7 @@ def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: p
     assert len(host.select_distribution("agentfw-slow")) == 1
 
 
+@pytest.mark.slow
 def test_an_import_of_more_than_a_second_is_noted(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-slow", f"import time; time.sleep(1.05)\n{WELL}", name="slow")
 

@@ -56,6 +56,7 @@ def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: 
     assert row.differences[1].difference.estimate == pytest.approx(sum(by_hand) / 3)
 
 
+@pytest.mark.slow
 def test_other_seeds_and_other_environments_are_other_tasks(laboratory: Any, tmp_path: Path) -> None:
     first = laboratory.play(tmp_path).folder
     other_seed = laboratory.play(tmp_path, seed=8).folder

@@ -248,6 +248,7 @@ def test_an_interruption_keeps_what_was_out_by_then(tokens: int, per_token: floa
     assert kept.text == turn.text
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.lists(st.floats(0.1, 60), max_size=6, unique=True))
 def test_an_answer_taken_up_again_loses_and_repeats_no_token(tokens: int, interruptions: list[float]) -> None:
     """The agent goes on with the rest of its answer after each interruption: the pieces together are the whole."""

@@ -65,6 +65,7 @@ def test_values_cross_unchanged(start: Start) -> None:
     assert found == value
 
 
+@pytest.mark.slow
 def test_many_calls_are_in_progress_at_once(start: Start) -> None:
     counter = start()
     counter.ready.result(60)
@@ -171,6 +172,7 @@ def test_an_argument_that_is_not_plain_is_refused_here(start: Start) -> None:
         counter.submit("echo", object())
 
 
+@pytest.mark.slow
 def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     code = (
         "from agentfw.engine import LocalEngine\n"

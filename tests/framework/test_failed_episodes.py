@@ -59,6 +59,7 @@ def any_rollout(task: Any) -> bool:
     return bool(task.split == "train")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_for_a_moment_changes_nothing(laboratory: Any, failing: Any, tmp_path: Path) -> None:
     expected = laboratory.left(laboratory.train(tmp_path / "a").folder)
     failed = failing(lambda task: task.index % 2 == 0, times=2)
@@ -143,6 +144,7 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
     assert found == {"task 0: the prompt has 0 tokens": 3, "no answer": 1}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_leaves_out_the_same_episodes(laboratory: Any, failing: Any, tmp_path: Path) -> None:
     failing(rollout("00001-2"))
     folder = laboratory.train(tmp_path).folder
@@ -160,6 +162,7 @@ def test_a_resumed_run_leaves_out_the_same_episodes(laboratory: Any, failing: An
     assert laboratory.left(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_because_the_server_was_down_plays_all_when_it_is_up(
     laboratory: Any, failing: Any, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ def test_event_driven_and_reflex_show_things_at_once(now: float, busy: bool) -> 
     assert Reflex().delivery(now, busy) == now
 
 
+@pytest.mark.slow
 @given(MOMENTS)
 def test_the_step_loop_waits_until_nothing_holds_the_agent(now: float) -> None:
     assert StepLoop().delivery(now, busy=True) is None

@@ -77,6 +77,7 @@ def test_a_folder_that_is_no_run_is_refused_with_what_to_do(tmp_path: Path) -> N
     assert "remove it, nothing is lost" in half.value.fix
 
 
+@pytest.mark.slow
 def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
     folder = make(tmp_path)
     file = folder.path / "run.json"
@@ -112,6 +113,7 @@ def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str
         assert "upgrade" in caught.value.fix
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
     folder = make(tmp_path)
     code = f"""

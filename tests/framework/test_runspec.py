@@ -12,6 +12,7 @@ from agentfw.runs.spec import RunSpec, apply_assignments, parse_spec, read_spec
 from agentfw.settings import parse_assignments
 
 LEAST = {"environment": "inbox", "policy": "scripted"}
+FILES = {"name": "mcp", "alias": "files"}
 
 
 def test_a_component_is_its_name_or_a_table() -> None:
@@ -67,7 +68,11 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         ({"episodes": 0}, "spec.episodes: must be at least 1"),
         ({"samples": 0}, "spec.samples: must be at least 1"),
         ({"concurrency": 0}, "spec.concurrency: must be at least 1"),
-        ({"rewards": ["utility", "utility"]}, "utility: is listed twice"),
+        ({"rewards": ["utility", "utility"]}, "utility: is listed twice; a reward has one weight"),
+        ({"tools": ["mcp", {"name": "mcp"}]}, "mcp: is listed twice; give one an alias"),
+        ({"tools": [{"name": "tape", "alias": "mcp"}, "mcp"]}, "mcp: is listed twice"),
+        ({"tools": [{"name": "mcp", "alias": "my files"}]}, '(got "my files")'),
+        ({"memories": ["notebook", "notebook"]}, "notebook: is listed twice"),
         ({"interface": "polling:0"}, "can't poll every 0.0"),
         ({"environment": ""}, "spec.environment: must be at least 1 characters long"),
         ({"memories": 3}, "spec.memories: must be a list"),
@@ -108,6 +113,8 @@ def assign(values: dict[str, Any], *assignments: str) -> dict[str, Any]:
         ("policy.replies=[1, 2]", "policy", {"name": "scripted", "settings": {"tokens": 4, "replies": [1, 2]}}),
         ("sampling.top_p=0.9", "sampling", {"temperature": 1, "top_p": 0.9}),
         ("memory.notebook.limit=3", "memories", [{"name": "notebook", "settings": {"limit": 3}}]),
+        ("tool.files.command=ls", "tools", [{"name": "mcp"}, FILES | {"settings": {"command": "ls"}}]),
+        ("tool.mcp.url=x", "tools", [{"name": "mcp", "settings": {"url": "x"}}, FILES]),
         ("reward.utility.weight=2", "rewards", [{"name": "utility", "weight": 2, "settings": {}}, {"name": "format"}]),
         (
             "policy.deep.er.key=1",
@@ -122,6 +129,7 @@ def test_an_assignment_sets_one_thing_and_leaves_the_others(assignment: str, key
         "policy": {"name": "scripted", "settings": {"tokens": 4}},
         "memories": "notebook",
         "rewards": ["utility", {"name": "format"}],
+        "tools": ["mcp", FILES],
         "sampling": {"temperature": 1},
     }
 

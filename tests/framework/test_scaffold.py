@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -85,6 +86,7 @@ def test_the_readme_says_how_to_install_check_and_use_it(kind: str, tmp_path: Pa
     assert "agentfw plugins check crane-fly" in text
     assert "agentfw run" in text or "agentfw train" in text
     assert "Choose one" in text
+    assert not re.search(r"\ba [aeiou]", text), "an environment, an optimizer"
     assert "$" not in text
     assert not (tmp_path / NAME / "LICENSE").exists(), "whose licence it is, is for its author to say"
 

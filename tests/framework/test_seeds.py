@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from agentfw.seeds import Seeds
 NAMES = st.lists(st.one_of(st.text(max_size=5), st.integers()), max_size=4)
 
 
+@pytest.mark.slow
 @given(st.integers(), NAMES, NAMES)
 def test_a_path_says_which_seed_however_it_was_walked(root: int, first: list[object], second: list[object]) -> None:
     assert Seeds(root).child(*first).child(*second).integer("x") == Seeds(root).integer(*first, *second, "x")

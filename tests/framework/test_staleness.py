@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from agentfw.engine import LocalEngine, Remote
 from agentfw.errors import AgentfwError, PluginError, UsageError
 from agentfw.runs.folder import RunFolder
 from agentfw.runs.observer import Observer
+from agentfw.runs.remote_learner import RemoteLearner
 
 SITE = Path(__file__).parents[1] / "site"
 
@@ -48,6 +50,7 @@ class Phases(Observer):
         self.begun.append((name, update))
 
 
+@pytest.mark.slow
 def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(laboratory: Any, tmp_path: Path) -> None:
     phases = Phases()
 
@@ -63,6 +66,7 @@ def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(laboratory:
     assert all(line["served"]["proven"] == 1 for line in folder.updates())
 
 
+@pytest.mark.slow
 def test_evaluations_play_the_newest_version_while_rollouts_go_on(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.train(tmp_path, staleness=2, policy=PAUSED).folder
 
@@ -73,6 +77,54 @@ def test_evaluations_play_the_newest_version_while_rollouts_go_on(laboratory: An
     assert versions == {0: {"base"}, 2: {"bias@2"}, 4: {"bias@4"}}
 
 
+@pytest.fixture
+def from_base(laboratory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The laboratory's learner says in its settings that training starts from the policy's base."""
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    monkeypatch.setattr(bandit.BiasSettings, "starts_from_base", True, raising=False)
+
+
+@pytest.mark.usefixtures("from_base")
+def test_the_policy_plays_while_the_learner_is_loaded(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays = threading.Event()
+    open_ = RemoteLearner.open
+
+    def open_late(self: RemoteLearner, folder: Path) -> None:
+        assert plays.wait(60), "no rollout begins before the learner is there"
+        open_(self, folder)
+
+    class Watch(Observer):
+        def phase(self, name: str, update: int) -> None:
+            if name == "play":
+                plays.set()
+
+    monkeypatch.setattr(RemoteLearner, "open", open_late)
+
+    folder = laboratory.train(tmp_path, Watch(), staleness=1).folder
+
+    assert [line["version"] for line in folder.updates()] == ["bias@1", "bias@2", "bias@3", "bias@4"]
+    assert all(line["served"]["proven"] == 1 for line in folder.updates())
+
+
+@pytest.mark.usefixtures("from_base")
+def test_a_learner_that_cannot_be_loaded_ends_the_training_before_the_evaluation_is_over(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: RemoteLearner, folder: Path) -> None:
+        raise AgentfwError("there is no such model")
+
+    monkeypatch.setattr(RemoteLearner, "open", fails)
+    training = laboratory.create(tmp_path, staleness=1, policy={"name": "biased", "settings": {"pause": 30}})
+
+    with pytest.raises(AgentfwError, match="there is no such model"):
+        asyncio.run(training.execute())
+
+    assert training.folder.evaluation(0).count() == 0
+
+
+@pytest.mark.slow
 def test_the_learner_resumes_from_the_last_update(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(tmp_path, staleness=1, policy=PAUSED)
 
@@ -90,6 +142,7 @@ def test_the_learner_resumes_from_the_last_update(laboratory: Any, tmp_path: Pat
     assert training.folder.state == "done"
 
 
+@pytest.mark.slow
 def test_a_learner_that_fails_in_its_process_is_named(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(
         tmp_path, staleness=1, learner={"name": "bias", "settings": {"fault": "version"}}, updates=2
@@ -99,6 +152,7 @@ def test_a_learner_that_fails_in_its_process_is_named(laboratory: Any, tmp_path:
         asyncio.run(training.execute())
 
 
+@pytest.mark.slow
 def test_a_training_resumes_after_the_learners_process_has_died(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +178,7 @@ def test_a_training_resumes_after_the_learners_process_has_died(
     assert [line["update"] for line in training.folder.updates()] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_samples_without_logprobs_are_refused_at_the_first_turn(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -541,6 +541,7 @@ def test_a_broken_promise_is_named(kind: str, broken: type, check: str) -> None:
     assert found[check], "it must say how"
 
 
+@pytest.mark.slow
 def test_a_memory_that_keeps_others_waiting_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "BLOCKED_SECONDS", 0.1)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -22,6 +23,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent for path in (ROOT / "tests" / "third_party").glob("*/pyproject.toml"))
+TUTORIALS = sorted((ROOT / "docs" / "guides" / "plugins").glob("*.md"))
+FILE = re.compile(r'^```\w+ title="(?P<path>.*?)"\n(?P<text>.*?)^```$', re.S | re.M)
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -65,7 +68,7 @@ class Installed:
         return self.run("agentfw", *words, expect=expect)
 
     def pip(self, verb: str, *requirements: str) -> None:
-        offline = ("--no-index", "--find-links", str(self.wheels))
+        offline = ("--no-index", "--find-links", str(self.wheels)) if verb == "install" else ("--yes",)
         self.run("python", "-m", "pip", "--disable-pip-version-check", verb, "--quiet", *offline, *requirements)
 
     def components(self) -> dict[str, dict[str, Any]]:
@@ -94,9 +97,21 @@ def borrow(requirements: list[str], packages: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tutorials(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The packages that the tutorials build, as a reader has them on disk."""
+    folder = tmp_path_factory.mktemp("tutorials")
+    for page in TUTORIALS:
+        for match in FILE.finditer(page.read_text("utf-8")):
+            file = folder / page.stem / match["path"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(match["text"], encoding="utf-8")
+    return [folder / page.stem for page in TUTORIALS]
+
+
+@pytest.fixture(scope="module")
+def wheels(tutorials: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
-    for package in (ROOT, *PLUGINS):
+    for package in (ROOT, *PLUGINS, *tutorials):
         built = subprocess.run(
             [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)],
             cwd=package,
@@ -205,6 +220,25 @@ def test_hooks_are_called_in_every_run_unless_they_are_left_out(installed: Insta
     assert [line.partition(",")[0] for line in lines] == ["episode", "00000-0", "00001-0"]
     assert not list(installed.work.glob("others/*/stopwatch.csv"))
     assert ["agentfw-stopwatch:stopwatch"] in [row["plugins"] for row in hooks]
+
+
+def test_the_packages_of_the_tutorials_are_installed_and_work_together(
+    installed: Installed, tutorials: list[Path]
+) -> None:
+    names = [project(folder)["name"] for folder in tutorials]
+    installed.pip("install", *names)
+    chosen = ("--policy", "garden-lazy", "--reward", "garden-thrift", "--memory", "cards", "--tracker", "logbook")
+    try:
+        listed = installed.components()
+        installed.agentfw("run", "garden", *chosen, "--episodes", "2", "--runs", "runs")
+    finally:
+        installed.pip("uninstall", *names)
+
+    assert listed["median"]["kind"] == "optimizer"
+    assert {listed[name]["distribution"] for name in ("garden", "cards", "logbook", "median")} < set(names)
+    folder = installed.only_run()
+    assert (folder / "refused.txt").is_file(), "the hook was called"
+    assert len((installed.work / "logbook.jsonl").read_text("utf-8").splitlines()) == 3
 
 
 def test_what_is_installed_can_begin_a_plugin(installed: Installed) -> None:

@@ -117,6 +117,7 @@ def test_who_waits_for_an_instant_to_settle_comes_after_all_of_it() -> None:
 PIECES = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20)), max_size=12)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100), PIECES)
 def test_interrupted_work_loses_and_repeats_nothing(duration: int, pieces: list[tuple[int, int]]) -> None:
     """Run for so long, rest for so long, again and again: it is done after exactly its duration of running."""

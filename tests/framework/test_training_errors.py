@@ -74,6 +74,7 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "error", "words"),
     [
@@ -91,6 +92,7 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
         ),
         ({"learner": fault("bias", "version")}, PluginError, "returned no new version: bias at"),
         ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
+        ({"optimizer": fault("centred", "elsewhere")}, PluginError, "gave turn 1000 of episode 0000"),
         ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
     ],
 )
@@ -125,6 +127,7 @@ def test_a_group_of_one_is_an_error_before_the_step(laboratory: Any, tmp_path: P
     assert list((training.folder.path / "learner").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "words"),
     [("stuck", "has not answered generate() within 0.3 s"), ("publish", "has not answered publish() within 0.3 s")],
@@ -196,6 +199,7 @@ def test_a_state_that_is_damaged_is_told_and_left_alone(laboratory: Any, tmp_pat
     assert (folder.path / "state.json").read_text() == '{"update": 3'
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_be_written_down_is_the_plugins_error(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

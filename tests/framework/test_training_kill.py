@@ -62,10 +62,11 @@ def test_kills_at_any_moment_change_nothing(case: str, expected: Any, together: 
 
 
 @pytest.mark.slow
-def test_an_overlapped_training_goes_on_after_kills_and_loses_nothing(expected: Any, together: Path) -> None:
-    blows = kill_train.draw(random.Random("overlapped"), 2)
+@pytest.mark.parametrize("case", ["overlapped", "overlapped pool"])
+def test_an_overlapped_training_goes_on_after_kills_and_loses_nothing(case: str, expected: Any, together: Path) -> None:
+    blows = kill_train.draw(random.Random(case), 2)
 
-    trial = kill_train.trial("overlapped", together / "killed overlapped", expected("overlapped"), blows)
+    trial = kill_train.trial(case, together / f"killed {case}", expected(case), blows)
 
     assert any(trial.hit)
     assert trial.differences == ()

@@ -149,6 +149,7 @@ def test_policy_and_learner_never_work_at_once(
     assert not any(policy for name, policy, _ in seen if name == "update")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"kl": 0.04}, {"kl": 0.0}, {"kl": 0.0, "skip": True}])
 def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
     laboratory: Any, tmp_path: Path, settings: dict[str, Any]
@@ -175,6 +176,7 @@ def test_groups_that_say_nothing_are_replaced_by_others(laboratory: Any, tmp_pat
     assert len(set(ids)) == len(ids), "no two episodes of a training have one id"
 
 
+@pytest.mark.slow
 def test_a_training_that_was_cut_off_while_groups_were_replaced_goes_on_as_if_it_had_not(
     laboratory: Any, tmp_path: Path
 ) -> None:
@@ -259,6 +261,7 @@ def chain_ends(records: Any) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluations(
     laboratory: Any, tmp_path: Path
 ) -> None:
@@ -356,6 +359,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
     assert told == [("evaluate", 0), *first, *second, ("evaluate", 2)]
 
 
+@pytest.mark.slow
 def test_trackers_get_the_figures_of_each_update(laboratory: Any, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -43,6 +43,7 @@ def test_other_words_name_no_time(question: str) -> None:
     assert spans(question, NOW) == []
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60) | st.from_regex(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2} [a-z]{3} \d{4}"))
 def test_any_text_can_be_asked(text: str) -> None:
     assert all(start < end for start, end in spans(text, NOW))

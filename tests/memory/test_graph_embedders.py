@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
+from agentfw_memory.graph import embedders
 from agentfw_memory.graph.embedders import Embedder, default_embedder, open_embedder
 
 MODULES = {"hash:32": "numpy", "wordllama": "wordllama", "sentence-transformers": "sentence_transformers"}
@@ -36,6 +37,7 @@ def test_the_same_text_gives_the_same_row_alone_and_among_others(embedder: Embed
     assert np.array_equal(together[::-1], embedder.embed(TEXTS[::-1]))
 
 
+@pytest.mark.slow
 def test_every_row_has_length_one_also_that_of_an_empty_text(embedder: Embedder) -> None:
     assert np.linalg.norm(embedder.embed(TEXTS), axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
     assert embedder.embed([]).shape == (0, embedder.dimensions)
@@ -87,6 +89,8 @@ def test_the_default_is_the_best_that_is_installed_and_says_its_name(monkeypatch
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    embedders._wordllama_once.cache_clear()
+
     with pytest.raises(MissingExtraError) as missing:
         open_embedder("wordllama")
     assert missing.value.fix == 'pip install "agentfw[memory]"'

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_memory.graph.word_index import SHARED, Question, WordIndex
+from agentfw_memory.graph.word_index import BLOCK, SHARED, Question, WordIndex
 from agentfw_memory.graph.words import terms
 
 pytest.importorskip("snowballstemmer")
@@ -65,6 +65,34 @@ def test_after_any_changes_the_index_says_what_a_new_one_says(
     assert scores(question) == pytest.approx(scores(fresh))
     assert (question.mean, question.deviation) == pytest.approx((fresh.mean, fresh.deviation))
     assert set(scores(question)) <= {number for number, (_, part) in texts.items() if part in (SHARED, reader)}
+
+
+@given(CHANGES, CHANGES, TEXTS, st.integers(1, 2))
+def test_an_index_that_was_taken_apart_goes_on_as_if_it_had_not_been(
+    before: list[tuple[int, tuple[str, int] | None]],
+    after: list[tuple[int, tuple[str, int] | None]],
+    query: str,
+    reader: int,
+) -> None:
+    index, kept = WordIndex(), WordIndex()
+    for number, placed in before:
+        for one in (index, kept):
+            one.remove(number * BLOCK)
+            if placed is not None:
+                one.put(number * BLOCK, *placed)
+    index = WordIndex.restored(block for _, block in index.blocks(range(7)))
+    for number, placed in after:
+        for one in (index, kept):
+            if placed is None:
+                one.remove(number * BLOCK)
+            else:
+                one.put(number * BLOCK, *placed)
+
+    question, wanted = index.question(query, reader), kept.question(query, reader)
+
+    assert len(index) == len(kept)
+    assert scores(question) == pytest.approx(scores(wanted))
+    assert (question.mean, question.deviation) == pytest.approx((wanted.mean, wanted.deviation))
 
 
 @given(st.lists(st.text(max_size=30), max_size=8), st.text(max_size=30))

@@ -41,15 +41,17 @@ def fill(graph: SkillGraph, *, seed: int, count: int = 120) -> None:
     graph.recall("meeting", user="ben")
 
 
+@pytest.mark.slow
 def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
     with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32", settings=SMALL) as graph:
         fill(graph, seed=7)
         graph.prepare()
         assert b"unmistakable" in everything(tmp_path)
+        assert b"unmistak\n" in everything(tmp_path)  # the stem, as the word index saves it
         assert any(file.suffix == ".index" for file in tmp_path.iterdir())
         before = graph.stats()
         receipt = graph.forget("unmistakable-ana")
-        assert b"unmistakable" not in everything(tmp_path)
+        assert b"unmistak" not in everything(tmp_path)
         assert not any(file.suffix == ".index" for file in tmp_path.iterdir())
         after = graph.stats()
         assert receipt.user == "unmistakable-ana"
@@ -57,6 +59,7 @@ def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
         assert after.nodes["user"] == before.nodes["user"] - 1
         assert min(receipt.skills, receipt.versions, receipt.vectors, receipt.edges, receipt.trajectories) > 0
         assert (receipt.communities, receipt.index_files) == (1, 1)
+        assert receipt.word_index == 2  # its head, and a block
         hits = graph.recall("unmistakable", user="ben", k=50)
         assert {hit.skill.owner for hit in hits} <= {"ben", "cleo"}
         assert graph.recall("unmistakable", user="unmistakable-ana", k=50)  # a stranger now: what is shared

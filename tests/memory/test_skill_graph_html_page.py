@@ -62,6 +62,15 @@ def test_communities_lie_apart_and_one_seed_makes_one_picture() -> None:
     assert not np.array_equal(spots, layout(groups, np.array(pairs), seed=8))
 
 
+def test_nodes_without_edges_leave_the_others_room() -> None:
+    pairs = np.array([(one, one + 1) for one in range(19)])
+
+    spots = layout([0] * 60, pairs, seed=7)
+
+    linked, alone = (np.linalg.norm(some, axis=1) for some in (spots[:20], spots[20:]))
+    assert linked.max() < alone.min() < 1.3 * linked.max()
+
+
 def test_an_empty_graph_and_one_node_have_a_page() -> None:
     assert data_of(page_of())["nodes"] == []
     lonely = networkx.MultiDiGraph()

@@ -70,6 +70,7 @@ def test_people_who_do_the_same_are_together(path: Path) -> None:
         assert circle_of(graph, "blue 0") == {"blue"}
 
 
+@pytest.mark.slow
 def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 30)
@@ -84,6 +85,7 @@ def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
         assert after[f"skill:{new.id}"] == after["user:a newcomer"]
 
 
+@pytest.mark.slow
 def test_tools_and_scenarios_bring_nobody_together(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 30)
@@ -133,6 +135,7 @@ def test_what_one_method_found_is_not_taken_for_the_others(path: Path, monkeypat
     assert passes == ["louvain"]
 
 
+@pytest.mark.slow
 def test_who_is_gone_is_in_no_community(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         ids = grow(graph, 30)

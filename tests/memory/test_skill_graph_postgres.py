@@ -72,6 +72,7 @@ def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database:
         assert len(graph.recall("said by all", user="nobody", k=50)) == 20
 
 
+@pytest.mark.slow
 def test_a_file_and_a_server_exchange_graphs(postgres_database: Database, tmp_path: Path) -> None:
     url = postgres_database()
     with SkillGraph.open(tmp_path / "a.db", tenant="team", embedder="hash:64") as file, open_graph(url) as server:
@@ -120,6 +121,7 @@ def test_a_server_that_isnt_there_is_told_without_the_password() -> None:
     assert "hunter2" not in f"{refused.value} {refused.value.fix}"
 
 
+@pytest.mark.slow
 def test_no_byte_of_who_is_forgotten_is_in_the_tables_files(postgres_database: Database) -> None:
     import psycopg
 

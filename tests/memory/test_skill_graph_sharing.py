@@ -57,6 +57,7 @@ def test_names_numbers_and_addresses_are_never_shared(words: str) -> None:
         assert shown_to(graph, "new") == set()
 
 
+@pytest.mark.slow
 def test_a_shared_skill_always_has_enough_users_behind_it() -> None:
     generator = random.Random(7)
     users, tastes = [f"user{number}" for number in range(6)], ["quiet", "loud", "cheap", "sunny"]

@@ -295,6 +295,7 @@ def test_who_is_forgotten_is_gone_and_the_others_stay(open_store: Open) -> None:
         "trajectories": 1,
         "nodes": 2,
         "communities": 1,
+        "word_index": 0,
     }
     assert "unmistakable-0" not in "\n".join(json.dumps(record) for record in store.dump())
     assert set(live(store)) == {others}
@@ -318,6 +319,7 @@ def test_an_export_is_equal_after_it_was_imported(open_store: Open, tmp_path: Pa
         import_jsonl(other, tmp_path / "one.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

@@ -93,6 +93,7 @@ def test_ways_are_merged_only_if_they_say_the_same() -> None:
         assert texts(graph) == {"For dining, use search, then book", "For dining, use search, then call"}
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["quiet", "loud", "lively", "calm"]), min_size=1, max_size=6))
 def test_what_was_said_last_is_what_is_recalled(said: list[str]) -> None:

@@ -61,6 +61,7 @@ def test_an_inattentive_teacher_learns_from_so_many_feedbacks(attention: float) 
     assert all('"decide"' in answer for year in years for _, answer in year)
 
 
+@pytest.mark.slow
 def test_muon_steps_as_far_in_every_direction_of_a_matrix() -> None:
     torch = pytest.importorskip("torch")
     from muon import orthogonal
@@ -72,6 +73,7 @@ def test_muon_steps_as_far_in_every_direction_of_a_matrix() -> None:
         assert values.max() < 1.3
 
 
+@pytest.mark.slow
 def test_muon_fits_a_matrix_whose_directions_matter_unequally() -> None:
     torch = pytest.importorskip("torch")
     from muon import Muon

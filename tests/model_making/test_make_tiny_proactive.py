@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from make_tiny_proactive import lessons_of, main, make_tokenizer, with_unknown_words
+from make_tiny_proactive import PIECES, lessons_of, main, with_unknown_words
+from word_tokenizer import word_tokenizer
 
 from agentfw import Engagement, PolicyAgent
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
@@ -43,7 +44,7 @@ def test_lessons_are_what_the_environment_shows_and_answers_that_it_can_read() -
         assert messages[-1].role == "user"
         assert "professional: " in messages[-1].content or "customer: " in messages[-1].content
         assert read_answer(answer, catalog).failures == ()
-    tokenizer = make_tokenizer(lessons)
+    tokenizer = word_tokenizer(lessons, PIECES)
     assert tokenizer.decode(tokenizer.encode("send-link pending email=<email> phone=?").ids, skip_special_tokens=False)
 
 

@@ -25,9 +25,11 @@ HOST = fresh_host(builtins=True, strict=False)
 
 # What a component can't be checked without; its own tests have a server, or a model, of their own.
 NEEDS_MORE = {
+    ("environment", "from_feedback"): "needs recorded runs: test_from_feedback.py has some",
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",
+    ("environment", "etapp"): "needs a copy of ETAPP: test_etapp.py runs the same checks",
     ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
     ("reward", "assistant_preference"): "fits a model: test_assistant_logs.py runs the same checks",
@@ -38,6 +40,10 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "policies" / "table.json")}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
 SETTINGS["reward", "keypoints"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}
+SETTINGS["environment", "program"] = {
+    "function": f"{__name__}:judged",
+    "tasks": str(Path(__file__).parent / "worlds" / "program" / "tasks.jsonl"),
+}
 SERVER = Path(__file__).parent / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}

@@ -97,6 +97,7 @@ def test_no_text_of_an_attempt_can_close_its_tags_or_give_orders() -> None:
     assert "earn it nothing" in system
 
 
+@pytest.mark.slow
 def test_mutated_answers_are_marks_or_failures_and_never_exceptions() -> None:
     generator = random.Random(7)
     for _ in range(1000):

@@ -40,6 +40,7 @@ def test_the_numpy_propagation_is_the_formula(likes: Any, embeddings: Any, monke
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_outputs_and_gradients_are_those_of_pytorch_geometric(likes: Any, embeddings: Any) -> None:
     torch = pytest.importorskip("torch")
     models = pytest.importorskip("torch_geometric.nn.models")

@@ -25,10 +25,10 @@ from pluggy import PluginManager
 from .. import metadata
 from ..component import KINDS
 from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, nearest, one_line
-from ..hookspecs import LIFECYCLE_HOOKS, REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
+from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, NamedSpec, NamedTemplate
 from ..metadata import EntryPoint, normalise
 from . import component_loading
-from .plugin_answers import Answers, OfferedSpec, Trace, ask, implementations
+from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations
 from .plugin_guard import stdout_to_stderr, unchanged_process
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
 from .plugin_record import PluginRecord, Problem, Registered
@@ -110,7 +110,7 @@ class Host:
             answers.components,
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
         )
-        self._withdrawn, self._specs = answers.withdrawn, answers.specs
+        self._withdrawn, self._specs, self._templates = answers.withdrawn, answers.specs, answers.templates
         self._services: dict[str, object] = {"host": self}
 
     @classmethod
@@ -197,22 +197,21 @@ class Host:
 
     def specs(self) -> dict[str, NamedSpec]:
         """The run specs of plugins, by name. A name that two plugins offer is omitted; `find_spec` explains why."""
-        offered = sorted(self._specs, key=lambda offer: offer.spec.name)
-        return {offer.spec.name: offer.spec for offer in offered if len(self._offers_of(offer.spec.name)) == 1}
+        names = [offer.item.name for offer in self._specs]
+        found = {offer.item.name: offer.item for offer in self._specs if names.count(offer.item.name) == 1}
+        return dict(sorted(found.items()))
 
     def find_spec(self, name: str) -> NamedSpec:
         """The run spec of that name. Raises an error with a fix unless there is exactly one."""
-        offers = self._offers_of(name)
-        if len(offers) > 1:
-            raise _duplicate(f'spec "{name}"', [offer.record for offer in offers])
-        if not offers:
-            raise self._unknown("spec", name, self.specs())
-        return offers[0].spec
+        return self._only(self._specs, "spec", name).item
+
+    def find_template(self, name: str) -> Offered[NamedTemplate]:
+        """The template of that name, and its plugin. Raises an error with a fix unless there is exactly one."""
+        return self._only(self._templates, "template", name)
 
     def hooks(self) -> dict[str, list[PluginRecord]]:
         """Every hook, with the active plugins that implement it."""
-        names = (*REGISTRATION_HOOKS, SPECS_HOOK, *LIFECYCLE_HOOKS)
-        return {name: list(implementations(self._manager, name, self.plugins)) for name in names}
+        return {name: list(implementations(self._manager, name, self.plugins)) for name in HOOKS}
 
     def select_distribution(self, requested: str) -> list[PluginRecord]:
         """The plugins of a distribution requested with `--plugin NAME` or `--plugin NAME==VERSION`.
@@ -272,8 +271,13 @@ class Host:
             else:
                 self._trace(record, hook_name, arguments, answer)
 
-    def _offers_of(self, spec: str) -> list[OfferedSpec]:
-        return [offer for offer in self._specs if offer.spec.name == spec]
+    def _only(self, offers: Sequence[Offered[Named]], what: str, name: str) -> Offered[Named]:
+        found = [offer for offer in offers if offer.item.name == name]
+        if len(found) > 1:
+            raise _duplicate(f'{what} "{name}"', [offer.record for offer in found])
+        if not found:
+            raise self._unknown(what, name, {offer.item.name for offer in offers})
+        return found[0]
 
     def _take_notes(self) -> None:
         """Record what went wrong. With `strict`, raise it instead."""
@@ -297,7 +301,9 @@ class Host:
         for offer in self._components:
             offered.setdefault(f'{KINDS[offer.kind].title} "{offer.component.name}"', []).append(offer.record)
         for spec in self._specs:
-            offered.setdefault(f'spec "{spec.spec.name}"', []).append(spec.record)
+            offered.setdefault(f'spec "{spec.item.name}"', []).append(spec.record)
+        for template in self._templates:
+            offered.setdefault(f'template "{template.item.name}"', []).append(template.record)
         return [_duplicate(what, records) for what, records in offered.items() if len(records) > 1]
 
     def _idle_names(self) -> list[str]:

@@ -12,20 +12,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pluggy import HookImpl, PluginManager
 
 from ..component import Component
 from ..errors import in_words, one_line
-from ..hookspecs import REGISTRATION_HOOKS, SPECS_HOOK, NamedSpec
+from ..hookspecs import REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, NamedSpec, NamedTemplate
 from .plugin_guard import stdout_to_stderr
 from .plugin_loading import manager_name, tell_authors
 from .plugin_record import PluginRecord, Registered
 
-__all__ = ["Answers", "OfferedSpec", "Trace", "ask", "implementations"]
+__all__ = ["Answers", "Offered", "Trace", "ask", "implementations"]
 
 Item = TypeVar("Item")
+Named = TypeVar("Named", NamedSpec, NamedTemplate)
 Trace = Callable[[PluginRecord, str, dict[str, object], object], None]
 """Told of each hook call: the plugin, the hook, the arguments, the answer (an exception where it raised)."""
 
@@ -33,8 +34,10 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-class OfferedSpec(NamedTuple):
-    spec: NamedSpec
+class Offered(NamedTuple, Generic[Named]):
+    """A spec or a template, and the plugin that offers it."""
+
+    item: Named
     record: PluginRecord
 
 
@@ -44,7 +47,8 @@ class Answers(NamedTuple):
     components: list[Registered]
     withdrawn: list[Registered]
     """What plugins offered that then failed: whoever asks for it learns why it isn't there."""
-    specs: list[OfferedSpec]
+    specs: list[Offered[NamedSpec]]
+    templates: list[Offered[NamedTemplate]]
 
 
 class BadAnswer(Exception):
@@ -61,13 +65,15 @@ def implementations(manager: PluginManager, hook: str, records: Iterable[PluginR
 
 def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> Answers:
     """Call every registration hook of every active plugin; one that answers badly is marked failed and unregistered."""
-    answers = Answers([], [], [])
-    for hook in (*REGISTRATION_HOOKS, SPECS_HOOK):
+    answers = Answers([], [], [], [])
+    for hook in (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK):
         for record, implementation in implementations(manager, hook, records).items():
             try:
                 items = _call(record, implementation, hook, trace)
                 if hook == SPECS_HOOK:
-                    answers.specs.extend(OfferedSpec(_read(_check_spec, item), record) for item in items)
+                    answers.specs.extend(Offered(_read(_check_spec, item), record) for item in items)
+                elif hook == TEMPLATES_HOOK:
+                    answers.templates.extend(Offered(_read(_check_template, item), record) for item in items)
                 else:
                     components = [_read(_check_component, item) for item in items]
                     _check_names(components)
@@ -79,6 +85,7 @@ def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> An
     answers.withdrawn.extend(offer for offer in answers.components if offer.record.state != "active")
     answers.components[:] = [offer for offer in answers.components if offer.record.state == "active"]
     answers.specs[:] = [offer for offer in answers.specs if offer.record.state == "active"]
+    answers.templates[:] = [offer for offer in answers.templates if offer.record.state == "active"]
     return answers
 
 
@@ -92,7 +99,7 @@ def _call(record: PluginRecord, implementation: HookImpl, hook: str, trace: Trac
         trace(record, hook, {}, error)
         raise BadAnswer(f"raised {in_words(error)}") from error
     trace(record, hook, {}, answer)
-    if isinstance(answer, (Component, NamedSpec)):
+    if isinstance(answer, (Component, NamedSpec, NamedTemplate)):
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):
         raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
@@ -141,18 +148,26 @@ def _check_component(item: object) -> Component:
 
 
 def _check_spec(item: object) -> NamedSpec:
-    if not isinstance(item, NamedSpec):
-        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not NamedSpec(name, path, summary)")
-    item = NamedSpec(*map(_plain, tuple.__iter__(item)))
-    if not isinstance(item.name, str) or not NAME.fullmatch(item.name):
+    return _check_named(item, NamedSpec, "spec", "file", os.path.isfile)
+
+
+def _check_template(item: object) -> NamedTemplate:
+    return _check_named(item, NamedTemplate, "template", "folder", os.path.isdir)
+
+
+def _check_named(item: object, form: type[Named], what: str, place: str, is_there: Callable[[str], bool]) -> Named:
+    if not isinstance(item, form):
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not {form.__name__}(name, path, summary)")
+    name, path, summary = map(_plain, tuple.__iter__(item))
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise BadAnswer(
-            f"offers the spec name {_quote(item.name)}; a name is made of small letters, digits, '-', '_' and '.'"
+            f"offers the {what} name {_quote(name)}; a name is made of small letters, digits, '-', '_' and '.'"
         )
-    if not isinstance(item.path, str) or not os.path.isabs(item.path) or not os.path.isfile(item.path):
+    if not isinstance(path, str) or not os.path.isabs(path) or not is_there(path):
         raise BadAnswer(
-            f'gives the spec "{item.name}" the path {_quote(item.path)}, which isn\'t an absolute path of a file'
+            f'gives the {what} "{name}" the path {_quote(path)}, which isn\'t an absolute path of a {place}'
         )
-    return item
+    return form(name, path, summary)
 
 
 def _check_names(components: list[Component]) -> None:

@@ -31,8 +31,6 @@ ALL = "all"
 NOTED_SECONDS = 1.0
 """Seconds after which a slow import is noted."""
 
-HOOK_NAMES = (*hookspecs.REGISTRATION_HOOKS, hookspecs.SPECS_HOOK, *hookspecs.LIFECYCLE_HOOKS)
-
 
 class Selection(NamedTuple):
     """Which plugins may be imported. All names are normalised, and belong to plugins or distributions."""
@@ -226,6 +224,6 @@ def _unmarked(plugin: object) -> Iterable[str]:
 
 def _nearest_hook(name: str) -> str | None:
     # Compared without the prefix; otherwise every name with the prefix would be close to some hook.
-    tails = {hook.removeprefix(PREFIX): hook for hook in HOOK_NAMES}
+    tails = {hook.removeprefix(PREFIX): hook for hook in hookspecs.HOOKS}
     guess = nearest(name.removeprefix(PREFIX), tails)
     return tails[guess] if guess else None

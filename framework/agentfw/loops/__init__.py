@@ -1,13 +1,14 @@
 """Loops: runs in which memories learn and trainings in which the policy learns, in turn, for several variants.
 
-`spec.py` says what is done, `cell.py` does it for one variant and seed, `loop.py` for all of them, and `table.py`
-compares the variants.
+`spec.py` says what is done, `cell.py` does it for one variant and seed, `loop.py` for all of them, `table.py` compares
+the variants, and `report.py` shows that on a page. `forgetting.py` takes a user out of all of it.
 """
 
 from __future__ import annotations
 
-from .loop import Loop
+from .forgetting import Receipt, forget
+from .loop import Loop, Result
 from .spec import LoopSpec, read_loop
 from .table import Row, table
 
-__all__ = ["Loop", "LoopSpec", "Row", "read_loop", "table"]
+__all__ = ["Loop", "LoopSpec", "Receipt", "Result", "Row", "forget", "read_loop", "table"]

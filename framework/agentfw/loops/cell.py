@@ -46,12 +46,34 @@ class Cell:
 
     def do(self, host: Host, tell: Callable[[str], object] = lambda phase: None) -> RunFolder:
         """Do what is missing, and return the exam."""
-        adapter, learned = "", dict[str, Path]()
+        like = self.spec.variants[self.variant].like
+        learner = (
+            self
+            if not like
+            else Cell(self.home.with_name(f"{like}-{self.seed}"), self.spec, like, self.seed, self.shared)
+        )
+        newest, learned = learner.learn(host, tell)
+        tell(f"{self.name} exam")
+        make_folder(self.home)
+        if _existing(self.home / "exam") is None:
+            # Copied under another name first, so that a copy that was interrupted is not taken for a whole one.
+            shutil.rmtree(self.home / "exam-store", ignore_errors=True)
+            shutil.copytree(learner.home / "store", self.home / "exam-store")
+        places = self._places("exam-store") | newest
+        exam = self.spec.phase(self.variant, "exam", places, seed=self.seed, learned=learned)
+        return self._play(self.home / "exam", exam, host)[0]
+
+    def learn(
+        self, host: Host, tell: Callable[[str], object] = lambda phase: None
+    ) -> tuple[dict[str, str], dict[str, Path]]:
+        """Do what is missing before the exam. Return where the newest adapter is, and what reward models learned."""
+        newest, learned = dict[str, str](), dict[str, Path]()
         make_folder(self.home / "store")
         make_folder(self.shared)
         for number in range(1, self.spec.rounds + 1):
             tell(f"{self.name} round {number} live")
-            places = self._places(adapter, "store")
+            before = (number - 1) * int(self.spec.live.get("episodes", 0))
+            places = self._places("store") | newest | {"before": str(before)}
             live = self.spec.phase(self.variant, "live", places, seed=self.seed, learned=learned, later=number > 1)
             folder, _ = self._play(self.home / f"{number}-live", live, host)
             learned |= {path.name: path for path in (folder.path / "rewards").glob("[!.]*")}
@@ -59,19 +81,12 @@ class Cell:
                 tell(f"{self.name} round {number} train")
                 train = self.spec.phase(self.variant, "train", places, seed=self.seed + 1000 * number, learned=learned)
                 folder, summary = self._play(self.home / f"{number}-train", train, host)
-                adapter = str(folder.path / summary.adapter) if summary.adapter else adapter
-        tell(f"{self.name} exam")
-        if _existing(self.home / "exam") is None:
-            # Copied under another name first, so that a copy that was interrupted is not taken for a whole one.
-            shutil.rmtree(self.home / "exam-store", ignore_errors=True)
-            shutil.copytree(self.home / "store", self.home / "exam-store")
-        places = self._places(adapter, "exam-store")
-        exam = self.spec.phase(self.variant, "exam", places, seed=self.seed, learned=learned)
-        return self._play(self.home / "exam", exam, host)[0]
+                if summary.adapter:
+                    newest = {"adapter": str(folder.path / summary.adapter), "training": str(folder.path)}
+        return newest, learned
 
-    def _places(self, adapter: str, store: str) -> dict[str, str]:
-        places = {"store": str(self.home / store), "shared": str(self.shared)}
-        return places | {"adapter": adapter} if adapter else places
+    def _places(self, store: str) -> dict[str, str]:
+        return {"store": str(self.home / store), "shared": str(self.shared), "seed": str(self.seed)}
 
     def _play(self, root: Path, spec: RunSpec, host: Host) -> tuple[RunFolder, Summary]:
         folder = _existing(root)

@@ -1,23 +1,40 @@
 """Does all cells of a loop, and keeps what they are in a folder, so that an interrupted loop can be resumed.
 
 loop = Loop.at(folder, spec, seeds=3)
-rows = loop.do(host)
+result = loop.do(host, jobs=2)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..errors import UsageError
-from ..host import Host
+from ..host import Host, HostOptions
 from ..runs.journal import make_folder, write_whole
+from ..runs.workers import in_processes
 from .cell import Cell
+from .report import write_report
 from .spec import LoopSpec
-from .table import Row, table
+from .table import Exams, Group, Row, by_group, contrasts, table
 
-__all__ = ["Loop"]
+__all__ = ["Loop", "Result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came out of a loop."""
+
+    rows: list[Row]
+    contrasts: list[Row]
+    groups: list[Group]
+
+    def to_record(self) -> dict[str, Any]:
+        return {name: [one.to_record() for one in getattr(self, name)] for name in ("rows", "contrasts", "groups")}
 
 
 class Loop:
@@ -25,11 +42,8 @@ class Loop:
 
     def __init__(self, path: Path, spec: LoopSpec, seeds: int) -> None:
         self.path, self.spec, self.seeds = path, spec, seeds
-        self.cells = [
-            Cell(path / "cells" / f"{variant}-{seed}", spec, variant, seed, path / "shared")
-            for seed in range(1, seeds + 1)
-            for variant in spec.variants
-        ]
+        # All seeds of a variant first: where a loop is stopped early, some variants are complete.
+        self.cells = [_cell(path, spec, variant, seed) for variant in spec.variants for seed in range(1, seeds + 1)]
 
     @classmethod
     def at(cls, path: Path, spec: LoopSpec, seeds: int) -> Loop:
@@ -41,28 +55,82 @@ class Loop:
             for name, own in before["variants"].items():
                 if name in record["variants"] and own != record["variants"][name]:
                     raise UsageError(f"{path} has another variant {name}", fix="choose another --folder")
-            if {**before, "variants": {}} != {**record, "variants": {}}:
+            if _of_cells(before) != _of_cells(record):
                 raise UsageError(f"{path} belongs to another loop", fix="choose another --folder")
             record["variants"] = {**before["variants"], **record["variants"]}
         make_folder(path)
         write_whole(file, json.dumps(record, indent=2) + "\n")
         return cls(path, spec, seeds)
 
-    def do(self, host: Host, tell: Callable[[str, int, int], object] = lambda text, done, of: None) -> list[Row]:
-        """Do what is missing. `tell` is given what is being done, and how many cells of how many are done."""
-        for done, cell in enumerate(self.cells):
-            if cell.exam() is None:
-                cell.do(host, lambda text, done=done: tell(text, done, len(self.cells)))  # type: ignore[misc]
-        rows = self.rows()
-        write_whole(self.path / "table.json", json.dumps([row.to_record() for row in rows], indent=2) + "\n")
-        return rows
+    def do(
+        self, host: Host, tell: Callable[[str, int, int], object] = lambda text, done, of: None, *, jobs: int = 1
+    ) -> Result:
+        """Do what is missing, `jobs` cells at a time, each in a process of its own where there are several.
 
-    def rows(self) -> list[Row]:
-        """The table of the cells that are complete."""
-        exams: dict[str, list[dict[str, object]]] = {}
+        `tell` is given what is being done, and how many cells of how many are done.
+        """
+        missing = [cell for cell in self.cells if cell.exam() is None]
+        done, of = len(self.cells) - len(missing), len(self.cells)
+        if jobs == 1:
+            for number, cell in enumerate(missing, start=done):
+                cell.do(host, lambda text, number=number: tell(text, number, of))  # type: ignore[misc]
+        else:
+            tell(f"{jobs} cells at a time", done, of)
+            # Those that are examined in another way need a cell that is complete.
+            for like in (False, True):
+                cells = [cell for cell in missing if bool(self.spec.variants[cell.variant].like) == like]
+                self._do_side_by_side(cells, host, jobs, partial(_count, tell, f"{jobs} cells at a time", done, of))
+                done += len(cells)
+        return self.write()
+
+    def _do_side_by_side(self, cells: Sequence[Cell], host: Host, jobs: int, done: Callable[[int], object]) -> None:
+        if not cells:
+            return
+        spec, options = self.spec.model_dump_json(), host.options.plain()
+        in_processes(_do, [(str(self.path), spec, cell.variant, cell.seed, options) for cell in cells], jobs, done=done)
+
+    def write(self) -> Result:
+        """Write table.json and report.html, and return what they say."""
+        result = self.result()
+        write_whole(self.path / "table.json", json.dumps(result.to_record(), indent=2) + "\n")
+        write_report(self.path / "report.html", self.spec, result.rows, result.contrasts, result.groups)
+        return result
+
+    def result(self) -> Result:
+        """The tables of the cells that are complete."""
+        found: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
         for cell in self.cells:
             folder = cell.exam()
             if folder is not None:
-                exams.setdefault(cell.variant, []).extend(folder.metrics())
-        about = {name: variant.about for name, variant in self.spec.variants.items()}
-        return table(exams, about, self.spec.figures)
+                found.setdefault(cell.variant, []).extend((cell.seed, record) for record in folder.metrics())
+        exams: Exams = found
+        spec, own = self.spec, self.spec.own_users
+        about = {name: variant.about for name, variant in spec.variants.items()}
+        figures = (*spec.figures, *spec.details)
+        return Result(
+            table(exams, about, figures, own_users=own),
+            contrasts(exams, spec.contrasts, figures, own_users=own),
+            by_group(exams, spec.groups, spec.figures[0], own_users=own),
+        )
+
+
+def _of_cells(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What the cells depend on. What is only compared and shown may change."""
+    shown = ("variants", "contrasts", "figures", "details", "groups", "own_users")
+    return {name: value for name, value in record.items() if name not in shown}
+
+
+def _cell(path: Path, spec: LoopSpec, variant: str, seed: int) -> Cell:
+    return Cell(path / "cells" / f"{variant}-{seed}", spec, variant, seed, path / "shared")
+
+
+def _count(tell: Callable[[str, int, int], object], text: str, before: int, of: int, done: int) -> None:
+    tell(text, before + done, of)
+
+
+def _do(job: tuple[str, str, str, int, dict[str, Any]]) -> str:
+    """Do one cell in a worker process."""
+    path, spec, variant, seed, options = job
+    cell = _cell(Path(path), LoopSpec.model_validate_json(spec), variant, seed)
+    cell.do(Host.load(HostOptions.from_plain(options)))
+    return cell.name

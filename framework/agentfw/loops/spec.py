@@ -21,19 +21,32 @@
     about = "no memory"
     set = ["memory.skillgraph.ablation=A1"]
 
-In a value, `{store}` is the folder of the cell's memories, `{shared}` a folder that all cells share, and `{adapter}`
-the newest adapter. `carry` is applied from the first training on. `settled` names reward models that learn in live
-phases, each with its setting for the folder of what it has learned. The phases that follow are given that folder.
+    [variants.drifting]
+    about = "tastes change"
+    like = "Full"
+    exam = ["environment.drift_day=6"]
+
+    [contrasts.together]
+    about = "what memory and training are worth beyond the sum of each"
+    plus = ["Full", "P0"]
+    minus = ["A1", "P1"]
+
+In a value, `{store}` is the folder of the cell's memories, `{shared}` a folder that all cells share, `{seed}` the
+cell's seed, `{before}` the number of episodes of earlier live phases, `{adapter}` the newest adapter and `{training}`
+the folder of the training that made it. `carry` is applied from the first training on, and `carry_train` in trainings
+only. `settled` names reward models that learn in live phases, each with its setting for the folder of what it has
+learned. The phases that follow are given that folder.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from ..errors import AgentfwError, SettingsError, nearest
 from ..host import Host
@@ -41,9 +54,10 @@ from ..runs.resolution import resolve
 from ..runs.spec import RunSpec, apply_assignments, parse_spec, read_spec
 from ..settings import Settings, parse_assignments, validate
 
-__all__ = ["LoopSpec", "Phase", "Variant", "read_loop"]
+__all__ = ["Contrast", "LoopSpec", "Phase", "Variant", "read_loop"]
 
 Phase = Literal["live", "train", "exam"]
+_LEARNING = ("learner", "optimizer")
 
 
 class Variant(Settings):
@@ -56,6 +70,17 @@ class Variant(Settings):
     train: tuple[str, ...] = Field((), description="Assignments for trainings")
     exam: tuple[str, ...] = Field((), description="Assignments for the exam")
     trains: bool = Field(True, description="Whether the policy is trained")
+    like: str = Field(
+        "", description="Another variant, whose memory and policy are examined in another way; nothing else is done"
+    )
+
+
+class Contrast(Settings):
+    """A comparison of several variants: the sum of some less the sum of others, user by user."""
+
+    about: str = Field(min_length=1, description="What it measures, in a few words")
+    plus: tuple[str, ...] = Field(min_length=1, description="Variants that are added")
+    minus: tuple[str, ...] = Field(min_length=1, description="Variants that are subtracted")
 
 
 class LoopSpec(Settings):
@@ -63,7 +88,13 @@ class LoopSpec(Settings):
 
     rounds: int = Field(2, ge=1, description="How often a live phase and a training follow each other")
     figures: tuple[str, ...] = Field(min_length=1, description="Figures of the table, the leading one first")
+    details: tuple[str, ...] = Field((), description="Further figures, for table.json and the report")
+    groups: tuple[str, ...] = Field((), description="Figures that say which group a user belongs to, for the audit")
+    own_users: bool = Field(
+        False, description="Whether each seed has users of its own, because a world is made from the seed"
+    )
     carry: tuple[str, ...] = Field((), description="Assignments that hand the newest adapter on")
+    carry_train: tuple[str, ...] = Field((), description="Assignments that hand on what a training goes on with")
     settled: dict[str, str] = Field(
         default_factory=dict, description="Reward models that learn, and the setting that takes what they have learned"
     )
@@ -72,6 +103,7 @@ class LoopSpec(Settings):
     train: dict[str, Any] = Field(default_factory=dict, description="Further keys of trainings")
     exam: dict[str, Any] = Field(default_factory=dict, description="Further keys of the exam")
     variants: dict[str, Variant] = Field(min_length=2, description="The variants by name")
+    contrasts: dict[str, Contrast] = Field(default_factory=dict, description="Comparisons of several variants, by name")
 
     @field_validator("variants")
     @classmethod
@@ -80,6 +112,19 @@ class LoopSpec(Settings):
         if odd:
             raise ValueError(f"{', '.join(odd)}: a name consists of letters, digits and _")
         return variants
+
+    @model_validator(mode="after")
+    def _known(self) -> LoopSpec:
+        for name, variant in self.variants.items():
+            if variant.like and (variant.like not in self.variants or self.variants[variant.like].like):
+                raise ValueError(f'the variant {name} is like "{variant.like}", which has no training of its own')
+        for name, contrast in self.contrasts.items():
+            for one in (*contrast.plus, *contrast.minus):
+                if one not in self.variants:
+                    close = nearest(one, self.variants)
+                    hint = f'; did you mean "{close}"?' if close else ""
+                    raise ValueError(f'the contrast {name} names "{one}", which is no variant{hint}')
+        return self
 
     def chosen(self, names: Sequence[str]) -> LoopSpec:
         """The same loop with the first variant and these only."""
@@ -90,9 +135,10 @@ class LoopSpec(Settings):
                     f'there is no variant "{name}"',
                     fix=f"--variant {close}" if close else f"use {', '.join(self.variants)}",
                 )
-        first = next(iter(self.variants))
-        kept = {name: one for name, one in self.variants.items() if not names or name in (first, *names)}
-        return self.model_copy(update={"variants": kept})
+        wanted = {next(iter(self.variants)), *names, *(self.variants[name].like for name in names)}
+        kept = {name: one for name, one in self.variants.items() if not names or name in wanted}
+        contrasts = {name: one for name, one in self.contrasts.items() if {*one.plus, *one.minus} <= kept.keys()}
+        return self.model_copy(update={"variants": kept, "contrasts": contrasts})
 
     def phase(
         self,
@@ -107,14 +153,17 @@ class LoopSpec(Settings):
         """The spec of one phase. `places` are what the placeholders stand for, `learned` what reward models learned."""
         own = self.variants[variant]
         values = {**self.run, **getattr(self, phase), "seed": seed}
-        assignments = [*(self.carry if "adapter" in places else ()), *own.set, *getattr(own, phase)]
-        if later and phase == "live":
-            assignments += own.later
-        if phase != "train":
-            # There is nothing to learn with in these phases.
-            assignments = [one for one in assignments if one.partition(".")[0] not in ("learner", "optimizer")]
+        assignments = [*own.set, *getattr(own, phase), *(own.later if later and phase == "live" else ())]
+        carried = self.carry if "adapter" in places else ()
+        if "adapter" in places and phase == "train":
+            carried += self.carry_train
         try:
-            filled = _filled(apply_assignments(values, parse_assignments(assignments)), places)
+            for some in (carried, assignments):
+                if phase != "train":
+                    # There is nothing to learn with in these phases.
+                    some = [one for one in some if re.split("[.=]", one, maxsplit=1)[0] not in _LEARNING]
+                values = apply_assignments(values, parse_assignments(some))
+            filled = _filled(values, places)
             spec = parse_spec(filled)
             selected = {reward.name for reward in spec.rewards} & self.settled.keys() & learned.keys()
             if not selected:
@@ -129,7 +178,8 @@ class LoopSpec(Settings):
         phases: tuple[Phase, ...] = ("live", "train", "exam")
         for variant in self.variants:
             for phase in phases:
-                spec = self.phase(variant, phase, {"store": "store", "shared": "shared"}, seed=0)
+                places = {"store": "store", "shared": "shared", "seed": "1", "before": "0"}
+                spec = self.phase(variant, phase, places, seed=1)
                 try:
                     resolve(spec, host)
                 except AgentfwError as error:

@@ -1,7 +1,8 @@
-"""The table of a loop: each variant beside the first one, user by user.
+"""The table of a loop: each variant beside the first one, and contrasts of several variants, user by user.
 
-The unit is a user: the mean of their requests over all seeds. Differences have a bootstrapped interval over users, and
-p-values of the leading figure are corrected for the number of variants by Holm's method.
+The unit is a user: the mean of their requests. A user who has the same name with several seeds is one user, unless each
+seed has users of its own. Differences have a bootstrapped interval over users. p-values of the leading figure are
+corrected by Holm's method, for the number of variants and for the number of contrasts.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -9,27 +10,34 @@ p-values of the leading figure are corrected for the number of variants by Holm'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from ..statistics import PairedDifference, paired_difference
+from .spec import Contrast
 
-__all__ = ["Row", "holm", "table"]
+__all__ = ["Exams", "Group", "Row", "by_group", "contrasts", "holm", "table"]
+
+Exams = Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
+"""The metrics of each variant's exams, each with the seed of its cell."""
+Values = Mapping[str, float]
+"""A figure by user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One variant."""
+    """One variant, or one contrast."""
 
     variant: str
     about: str
     means: Mapping[str, float]
+    """Empty for a contrast."""
     differences: Mapping[str, PairedDifference]
     """By figure: this variant less the first one. Empty for the first one."""
     corrected: float | None
-    """The p-value of the leading figure, corrected for the number of variants."""
+    """The p-value of the leading figure, corrected for the number of variants or contrasts."""
 
     def to_record(self) -> dict[str, Any]:
         differences = {
@@ -51,23 +59,34 @@ class Row:
         }
 
 
-def table(
-    exams: Mapping[str, Sequence[Mapping[str, Any]]], about: Mapping[str, str], figures: Sequence[str]
-) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group of users in the exams of a variant."""
+
+    variant: str
+    figure: str
+    """The figure that says which group a user belongs to."""
+    low: float
+    high: float
+    """The range of that figure in this group."""
+    users: int
+    mean: float
+    """The leading figure, as a mean over the users of the group."""
+
+    def to_record(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("variant", "figure", "low", "high", "users", "mean")}
+
+
+def table(exams: Exams, about: Mapping[str, str], figures: Sequence[str], *, own_users: bool = False) -> list[Row]:
     """Compare variants by the metrics of their exams. The first variant of `about` is the reference."""
-    users = {variant: {figure: _by_user(exams[variant], figure) for figure in figures} for variant in exams}
+    users = {variant: _by_figure(records, figures, own_users) for variant, records in exams.items()}
     first = next(iter(about))
-    differences: dict[str, dict[str, PairedDifference]] = {}
-    for variant, values in users.items():
-        if variant != first and first in users:
-            pairs = {figure: (values[figure], users[first][figure]) for figure in figures}
-            differences[variant] = {
-                figure: paired_difference(mine, theirs)
-                for figure, (mine, theirs) in pairs.items()
-                if mine.keys() & theirs.keys()
-            }
-    tested = [variant for variant, some in differences.items() if figures[0] in some]
-    corrected = dict(zip(tested, holm([differences[one][figures[0]].p_value for one in tested]), strict=True))
+    differences = {
+        variant: _differences(values, users[first], figures)
+        for variant, values in users.items()
+        if variant != first and first in users
+    }
+    corrected = _corrected(differences, figures[0])
     return [
         Row(
             variant,
@@ -81,6 +100,34 @@ def table(
     ]
 
 
+def contrasts(
+    exams: Exams, wanted: Mapping[str, Contrast], figures: Sequence[str], *, own_users: bool = False
+) -> list[Row]:
+    """The contrasts whose variants all have exams."""
+    users = {variant: _by_figure(records, figures, own_users) for variant, records in exams.items()}
+    there = {name: one for name, one in wanted.items() if {*one.plus, *one.minus} <= users.keys()}
+    differences = {
+        name: _differences(_sum(users, one.plus, figures), _sum(users, one.minus, figures), figures)
+        for name, one in there.items()
+    }
+    corrected = _corrected(differences, figures[0])
+    return [Row(name, one.about, {}, differences[name], corrected.get(name)) for name, one in there.items()]
+
+
+def by_group(exams: Exams, figures: Sequence[str], leading: str, *, own_users: bool = False) -> list[Group]:
+    """The leading figure by group of users. A figure with many values is cut into thirds of the users."""
+    found = []
+    for variant, records in exams.items():
+        values = _by_figure(records, (leading, *figures), own_users)
+        for figure in figures:
+            for members in _groups(values[figure]):
+                means = [values[leading][user] for user in members if user in values[leading]]
+                if means:
+                    ranks = [values[figure][user] for user in members]
+                    found.append(Group(variant, figure, min(ranks), max(ranks), len(means), fmean(means)))
+    return found
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Correct p-values for their number, in the order in which they are given."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
@@ -91,9 +138,53 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return found
 
 
-def _by_user(records: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for record in records:
-        if figure in record["outcome"]:
-            values.setdefault(str(record["user"]), []).append(float(record["outcome"][figure]))
-    return {user: fmean(some) for user, some in values.items()}
+_MOST_GROUPS = 8
+"""Number of different values up to which each is a group of its own."""
+
+
+def _groups(values: Values) -> list[list[str]]:
+    known = sorted(values, key=lambda user: (values[user], user))
+    levels = sorted(set(values.values()))
+    if len(levels) <= _MOST_GROUPS:
+        return [[user for user in known if values[user] == level] for level in levels]
+    return [known[len(known) * part // 3 : len(known) * (part + 1) // 3] for part in range(3)]
+
+
+def _by_figure(
+    records: Iterable[tuple[int, Mapping[str, Any]]], figures: Sequence[str], own_users: bool
+) -> dict[str, Values]:
+    values: dict[str, dict[str, list[float]]] = {figure: {} for figure in figures}
+    for seed, record in records:
+        user = f"{seed} {record['user']}" if own_users else str(record["user"])
+        for figure in figures:
+            if figure in record["outcome"]:
+                values[figure].setdefault(user, []).append(float(record["outcome"][figure]))
+    return {figure: {user: fmean(some) for user, some in users.items()} for figure, users in values.items()}
+
+
+def _sum(
+    users: Mapping[str, Mapping[str, Values]], variants: Sequence[str], figures: Sequence[str]
+) -> dict[str, Values]:
+    """The sum over variants, of the users that all of them have."""
+    found: dict[str, Values] = {}
+    for figure in figures:
+        every = [users[variant][figure] for variant in variants]
+        found[figure] = {
+            user: sum(one[user] for one in every) for user in every[0] if all(user in one for one in every)
+        }
+    return found
+
+
+def _differences(
+    mine: Mapping[str, Values], theirs: Mapping[str, Values], figures: Sequence[str]
+) -> dict[str, PairedDifference]:
+    return {
+        figure: paired_difference(mine[figure], theirs[figure])
+        for figure in figures
+        if mine[figure].keys() & theirs[figure].keys()
+    }
+
+
+def _corrected(differences: Mapping[str, Mapping[str, PairedDifference]], leading: str) -> dict[str, float]:
+    tested = [name for name, some in differences.items() if leading in some]
+    return dict(zip(tested, holm([differences[name][leading].p_value for name in tested]), strict=True))

@@ -35,6 +35,15 @@ def _recoloured() -> str:
     )
 
 
+_SHADOW = "color-mix(in srgb,var(--ink) 22%,transparent),transparent"
+# A shadow at each edge beyond which there is more. It stays at the edge, and a cover over it scrolls with the content.
+_SCROLL_SHADOWS = (
+    "background:linear-gradient(90deg,var(--card) 50%,transparent) 0/32px 100% no-repeat local,"
+    "linear-gradient(270deg,var(--card) 50%,transparent) 100%/32px 100% no-repeat local,"
+    f"linear-gradient(90deg,{_SHADOW}) 0/12px 100% no-repeat,"
+    f"linear-gradient(270deg,{_SHADOW}) 100%/12px 100% no-repeat,var(--card)"
+)
+
 STYLE = f"""
 {_variables(dark=False)}
 *{{box-sizing:border-box}}
@@ -62,7 +71,7 @@ svg svg{{display:inline}}
 figcaption,caption{{color:var(--muted);font-size:14px;line-height:1.5}}
 figcaption{{padding:14px 24px 16px;border-top:1px solid var(--grid)}}
 caption{{caption-side:bottom;text-align:left;padding:14px 24px 16px;border-top:1px solid var(--grid)}}
-.scroll{{overflow-x:auto}}
+.scroll{{overflow-x:auto;{_SCROLL_SHADOWS}}}
 .narrow{{display:none}}
 table{{border-collapse:collapse;width:100%;font-size:15px;font-variant-numeric:tabular-nums}}
 th,td{{padding:10px 14px;text-align:left;vertical-align:baseline}}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .folder import RunFolder, find_run
     from .journal import Journal, read_journal, write_whole
+    from .live import LiveRun, read_sessions
     from .records import Records
     from .report import write_report
     from .resolution import resolve
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assembly",
     "Journal",
+    "LiveRun",
     "Records",
     "RunFolder",
     "SamplingSettings",
@@ -36,6 +38,7 @@ __all__ = [
     "in_processes",
     "parse_spec",
     "read_journal",
+    "read_sessions",
     "read_spec",
     "resolve",
     "usual_processes",
@@ -48,6 +51,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "folder": ("RunFolder", "find_run"),
     "summary": ("Summary",),
     "journal": ("Journal", "read_journal", "write_whole"),
+    "live": ("LiveRun", "read_sessions"),
     "records": ("Records",),
     "report": ("write_report",),
     "resolution": ("resolve",),

@@ -25,6 +25,7 @@ from ..policy import Policy
 from ..policy_agent import PolicyAgent
 from ..request import Sampling
 from ..scores import RewardModel, Schedule, parse_schedule
+from ..session import Session, SessionEnvironment
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .components import Guard, make
@@ -34,6 +35,9 @@ from .run_environment import RunEnvironment
 from .spec import Choice, RunSpec
 
 __all__ = ["Assembly", "assemble"]
+
+Watch = Callable[[Episode, Turn], object]
+"""Is called with each turn as soon as it is over."""
 
 
 @dataclass(slots=True)
@@ -54,16 +58,27 @@ class Assembly:
     learning: Learning | None
     """None without an optimizer."""
 
-    async def play(
-        self, task: Task, policy: Policy, sampling: Sampling, watch: Callable[[Episode, Turn], object] | None
-    ) -> Episode:
+    async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
         """Play one episode with an agent of its own in a fresh world, and check its figures."""
+        environment = make(self.host, "environment", self.spec.environment, Environment, "environment")
+        # Everybody else who takes part has a guard of their own.
+        with self.environment.guard.calling("", task.id):
+            if isinstance(environment, SessionEnvironment):
+                episode = await self._led(environment, task, policy, sampling, watch)
+            else:
+                episode = await self._engaged(environment, task, policy, sampling, watch)
+        self.environment.check(episode)
+        return episode
+
+    async def _engaged(
+        self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
+    ) -> Episode:
         spec = self.spec
         agent = PolicyAgent(
             policy, self.tools, self.memories, sampling=sampling, window=spec.window, recall=spec.recall
         )
         engagement = Engagement(
-            make(self.host, "environment", spec.environment, Environment, "environment"),
+            environment,
             agent,
             parse_interface(spec.interface),
             time_per_token=spec.time_per_token,
@@ -73,11 +88,40 @@ class Assembly:
             max_events_per_instant=spec.max_events_per_instant,
             watch=watch,
         )
-        # Everybody else who takes part has a guard of their own.
-        with self.environment.guard.calling("", task.id):
-            episode = await engagement.run(task)
-        self.environment.check(episode)
-        return episode
+        return await engagement.run(task)
+
+    async def _led(
+        self, environment: SessionEnvironment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
+    ) -> Episode:
+        # What the run says of sampling holds, whatever the program asks for: a training depends on it.
+        session = self.session(task, policy, sampling, watch, sampling_wins=True)
+        await environment.play(session)
+        if session.failure is not None:
+            raise session.failure
+        return session.end("finished")
+
+    def session(
+        self,
+        task: Task,
+        policy: Policy,
+        sampling: Sampling,
+        watch: Watch | None = None,
+        *,
+        sampling_wins: bool = False,
+    ) -> Session:
+        """A session with the run's policy and memories."""
+        spec = self.spec
+        return Session(
+            policy,
+            task,
+            environment=spec.environment.name,
+            memories=self.memories,
+            recall=spec.recall,
+            sampling=sampling,
+            sampling_wins=sampling_wins,
+            max_turns=spec.max_turns,
+            watch=watch,
+        )
 
     def measured_tasks(self) -> list[Task]:
         """The tasks that the run's results come from."""
@@ -96,6 +140,7 @@ class Assembly:
 
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
+        self.policy.open(folder)
         for memory in self.memories:
             memory.open(folder)
         for model in self.rewards.values():
@@ -109,7 +154,11 @@ class Assembly:
         names = [tool.action.name for tool in self.tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise UsageError(f"two tools are called {', '.join(twice)}", fix="start a new run without one of them")
+            raise UsageError(
+                f"two tools are called {', '.join(twice)}",
+                fix="start a new run without one of them, or with a prefix for those of one toolbox, "
+                "such as --set tool.NAME.prefix=files_",
+            )
 
     async def close(self) -> None:
         """Close every component, even if closing one of them fails."""
@@ -134,7 +183,7 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     host.provide(engine=engine)
 
     def guard(kind: str, choice: Choice) -> Guard:
-        return Guard(host, kind, choice.name, spec.deadline)
+        return Guard(host, kind, choice.name, spec.deadline, choice.label)
 
     made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:

@@ -41,7 +41,7 @@ class Row:
             row = {what: run, **_bounds(interval)}
             if difference is not None:
                 gap = difference.difference
-                row["difference"] = {**_bounds(gap), "p": difference.p_value}
+                row["difference"] = {**_bounds(gap), "p": difference.p_value, "tasks": gap.count}
             rows.append(row)
         return rows
 

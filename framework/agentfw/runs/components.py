@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
     """Create one component and check that it has the class required for its kind."""
     settings = choice.settings if choice.checked is None else choice.checked
-    made = host.create(kind, choice.name, settings, where=where or f"{kind}.{choice.name}")
+    made = host.create(kind, choice.name, settings, where=where or f"{kind}.{choice.label}")
     if not isinstance(made, protocol):
         raise PluginError(
             f"{host.find(kind, choice.name).title} is of the class {type(made).__name__}, not {protocol.__name__}",
@@ -37,9 +37,11 @@ class Guard:
     found = await guard.answer("recall()", lambda: memory.recall(query))
     """
 
-    def __init__(self, host: Host, kind: str, name: str, deadline: float) -> None:
+    def __init__(self, host: Host, kind: str, name: str, deadline: float, label: str = "") -> None:
         registered = host.find(kind, name)
         self.title, self.distribution, self.deadline = registered.title, registered.record.distribution, deadline
+        if label not in ("", name):
+            self.title += f' as "{label}"'
 
     def error(self, text: str, fix: str = "") -> PluginError:
         """An error of the component. `text` continues a sentence that begins with its name."""

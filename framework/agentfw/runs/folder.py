@@ -69,7 +69,8 @@ class RunFolder:
 
     @property
     def total(self) -> int:
-        return self.planned_updates or int(self.about["episodes"])
+        """What is planned. A live run has no plan: it has what is done."""
+        return self.planned_updates or int(self.about["episodes"]) or self.done
 
     @property
     def done(self) -> int:

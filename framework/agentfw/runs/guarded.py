@@ -9,7 +9,7 @@ taken for a failure of the environment, and a server that hangs would stop the r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from numbers import Real
 from pathlib import Path
@@ -36,10 +36,18 @@ class GuardedPolicy(Policy):
     def __init__(self, policy: Policy, guard: Guard) -> None:
         self.policy, self.guard = policy, guard
 
+    def open(self, folder: Path) -> None:
+        with self.guard.calling("open()"):
+            self.policy.open(folder)
+
     async def generate(self, request: Request) -> Generation:
-        found = await self.guard.answer(
-            "generate()", lambda: self.policy.generate(request), request.task.id if request.task else "", EndpointError
-        )
+        return await self._answered("generate()", lambda: self.policy.generate(request), request)
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        return await self._answered("stream()", lambda: self.policy.stream(request, tell), request)
+
+    async def _answered(self, call: str, ask: Callable[[], Awaitable[Generation]], request: Request) -> Generation:
+        found = await self.guard.answer(call, ask, request.task.id if request.task else "", EndpointError)
         self.guard.require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
         return found
 

@@ -27,6 +27,7 @@ from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host, HostOptions
 from ..host.plugin_guard import stdout_to_stderr
 from ..interfaces import parse_interface
+from ..out import counted
 from ..report import Bar, Canvas, bar_chart
 from ..seeds import Seeds
 from .assembly import assemble
@@ -63,18 +64,30 @@ class InterfaceComparison:
     seeds: tuple[int, ...]
     headline: str
     lower_is_better: bool
+    columns: tuple[str, ...]
+    """The figures that the environment has in its tables."""
     played: dict[str, dict[int, list[Figures]]]
     """The metrics by interface and seed, in the order of the tasks."""
 
     def rows(self, figures: Sequence[str] = ()) -> list[Row]:
         """Each metric of all interfaces with intervals, and its difference to the first interface, task by task."""
         tables = [self._by_task(interface) for interface in self.played]
-        measured = [name for name in tables[0] if all(name in table for table in tables)]
+        measured = self.figures()
         for name in figures:
             if name not in measured:
                 raise UnknownNameError("figure", name, measured)
-        chosen = list(figures) or in_order(measured, self.headline)
+        chosen = list(figures) or measured
         return [side_by_side(name, tuple(self.played), [table[name] for table in tables]) for name in chosen]
+
+    def figures(self) -> list[str]:
+        """All metrics that were measured under every interface, the headline first."""
+        first, *others = (self._by_task(interface) for interface in self.played)
+        return in_order((name for name in first if all(name in table for table in others)), self.headline)
+
+    def main_figures(self) -> list[str]:
+        """Those of a short table: the headline, the columns of the environment's tables, the utility and the turns."""
+        wanted = dict.fromkeys((self.headline, *self.columns, "utility", "turns"))
+        return [name for name in wanted if name in self.figures()]
 
     def _by_task(self, interface: str) -> dict[str, dict[str, float]]:
         """Each metric by task. Tasks where it was not measured are omitted."""
@@ -94,7 +107,7 @@ class InterfaceComparison:
             for name, interval in zip(row.runs, row.intervals, strict=True)
         ]
         better = "the lower, the better" if self.lower_is_better else "the higher, the better"
-        note = f"{self.headline} of {row.intervals[0].count} episodes each, {better}; lines: 95% intervals"
+        note = f"{self.headline} of {counted(row.intervals[0].count, 'episode')} each, {better}; lines: 95% intervals"
         title = f"{self.spec.environment.name}: one agent, {len(bars)} interfaces"
         return bar_chart(bars, title=title, x_label=note, width=width)
 
@@ -170,7 +183,9 @@ def compare_interfaces(
     played: dict[str, dict[int, list[Figures]]] = {name: {} for name in names}
     for job, figures in zip(jobs, found, strict=True):
         played[job.interface][job.seed] = figures
-    return InterfaceComparison(resolved, numbers, environment.headline, environment.lower_is_better, played)
+    return InterfaceComparison(
+        resolved, numbers, environment.headline, environment.lower_is_better, tuple(environment.columns), played
+    )
 
 
 def _usual(environment: RunEnvironment) -> list[str]:

@@ -65,8 +65,13 @@ class Learning:
         optimizer: tuple[Guard, Optimizer],
         learner: tuple[Guard, Learner],
         teacher: Policy | None,
+        *,
+        from_base: bool = False,
     ) -> None:
         self.spec, self.policy, self.teacher = spec, policy, teacher
+        self._from_base = from_base
+        """Whether the learner starts from the policy's base, which is known before it is loaded."""
+        self._opening: asyncio.Task[None] | None = None
         self._of_optimizer, self.optimizer = optimizer
         self._of_learner, self.learner = learner
         self.proof = Proof(policy, self._logprobs)
@@ -83,10 +88,38 @@ class Learning:
         stale = self.spec.staleness > 0 and loss.name == "clipped" and loss.importance_cap is None
         return replace(loss, importance_cap=IMPORTANCE_CAP) if stale else loss
 
-    async def begin(self, home: Path, state: State) -> None:
-        """Open the learner's folder and restore the state of an earlier execution."""
-        make_folder(home)
+    async def begin(self, home: Path, state: State, start: Path) -> Update | None:
+        """Open the learner's folder `home` and restore the state of an earlier execution.
 
+        The policy then answers with what training starts from, where that isn't its base. It is returned, and is
+        written to `start`. A learner in another process may still be loading afterwards: see `opened`.
+        """
+        make_folder(home)
+        if self.spec.staleness and self._from_base and not state.update:
+            self._opening = asyncio.create_task(self._open(home, state))
+            return None
+        await self._open(home, state)
+        if state.update:
+            with self._of_optimizer.calling("restore()"):
+                self.optimizer.restore(state.optimizer)
+
+        def started() -> Update | None:
+            self.learner.wake()
+            made = self.learner.start(start)
+            self.learner.rest()
+            return made
+
+        made = await self._ask("start()", started)
+        if made is not None:
+            await self.publish(made)
+        return made
+
+    async def opened(self) -> None:
+        """Wait until the learner can be asked."""
+        if self._opening is not None:
+            await self._opening
+
+    async def _open(self, home: Path, state: State) -> None:
         def opened() -> None:
             self.learner.open(home)
             if state.update:
@@ -94,23 +127,6 @@ class Learning:
             self.learner.rest()
 
         await self._ask("open()", opened)
-        if state.update:
-            with self._of_optimizer.calling("restore()"):
-                self.optimizer.restore(state.optimizer)
-
-    async def start(self, home: Path) -> Update | None:
-        """Let the policy answer with what training starts from, where that isn't its base."""
-
-        def started() -> Update | None:
-            self.learner.wake()
-            start = self.learner.start(home)
-            self.learner.rest()
-            return start
-
-        start = await self._ask("start()", started)
-        if start is not None:
-            await self.publish(start)
-        return start
 
     def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
         """Turn the scores of a batch into advantages, and check them."""
@@ -199,6 +215,9 @@ class Learning:
             with self._calling_learner("close()"):
                 await asyncio.to_thread(self.learner.close)
         finally:
+            if self._opening is not None:
+                self._opening.cancel()
+                await asyncio.gather(self._opening, return_exceptions=True)
             if self.teacher is not None:
                 await self.teacher.close()
 
@@ -256,7 +275,8 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: Policy) -> 
         )
     if spec.teacher is not None and teacher is not None:
         teacher = GuardedPolicy(teacher, Guard(host, "policy", spec.teacher.name, spec.deadline))
-    learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher)
+    from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
+    learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher, from_base=from_base)
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning

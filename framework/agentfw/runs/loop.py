@@ -39,6 +39,7 @@ from .query_groups import QueryCurriculum
 from .records import Records
 from .state import State
 from .summary import intervals
+from .system_use import system_use
 from .turn_checks import TurnChecks
 
 __all__ = ["Loop", "curriculum"]
@@ -68,8 +69,10 @@ class Loop:
         """Duration of each phase since the last completed update."""
         self.versions: dict[int, str] = {}
         """The policy's version after each update, in order."""
-        self._room = asyncio.Semaphore(1 + self.spec.staleness)
-        """How many more rollouts may be begun."""
+        self._room = asyncio.Semaphore(self.spec.staleness)
+        """How many more rollouts may be begun. One more when the learner is ready."""
+        self._measured = asyncio.Event()
+        """Set when the evaluation that a training begins with is complete."""
         self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -77,22 +80,32 @@ class Loop:
         learning = self.assembly.learning
         if learning is not None:
             await self._begin(learning)
-        await self._evaluate()
-        if learning is not None:
             await side_by_side([self._play_ahead(learning), self._learn(learning)])
-        elif self.spec.memories_learn:
+            return
+        await self._evaluate()
+        if self.spec.memories_learn:
             await self._settle()
 
     async def _play_ahead(self, learning: Learning) -> None:
-        """Play the rollouts of all updates that are left."""
+        """Play the evaluation that is due, and the rollouts of all updates that are left."""
+        await self._evaluate()
+        self._measured.set()
         for number in range(self.state.update + 1, self.spec.updates + 1):
             await self._room.acquire()
             self._played.put_nowait(await self._rollouts(number, learning))
 
     async def _learn(self, learning: Learning) -> None:
         """Make all updates that are left, and evaluate in between."""
+        await learning.opened()  # an error of the learner doesn't wait for the evaluation
+        await self._measured.wait()
+        await learning.proof.begin(self.folder.evaluation(0))
+        self._room.release()
         while self.state.update < self.spec.updates:
-            await self._update(learning, await self._played.get())
+            began = time.monotonic()
+            rollouts = await self._played.get()
+            if self.spec.staleness:
+                self.seconds["wait"] = time.monotonic() - began
+            await self._update(learning, rollouts)
             await self._evaluate()
             self._room.release()
 
@@ -108,8 +121,7 @@ class Loop:
 
     async def _begin(self, learning: Learning) -> None:
         """Restore the state of an earlier execution of a training."""
-        await learning.begin(self.folder.path / "learner", self.state)
-        start = await learning.start(self._home(0))
+        start = await learning.begin(self.folder.path / "learner", self.state, self._home(0))
         if not self.state.update and start is not None:
             self.state = replace(self.state, version=start.version, adapter=self._place(start))
         self.versions = {0: "" if start is None else start.version}
@@ -153,7 +165,7 @@ class Loop:
             "learner": {} if update is None else dict(update.metrics),
             "served": served,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
-            "speed": rollouts.speed,
+            "speed": rollouts.speed | await asyncio.to_thread(system_use),
         }
         await self._count(number, update, line, learning)
 
@@ -211,6 +223,7 @@ class Loop:
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
         seconds = time.monotonic() - began
+        self.observer.phase_ended("play", number)
         speed = {"tokens_per_second": round(checks.tokens / seconds, 1), **plan.policy.metrics()}
         lines = records.metrics()
         counted = ("turns", "tokens", "failures", "tool_calls", "tool_failures")
@@ -245,8 +258,6 @@ class Loop:
         with self._phase("evaluate", number):
             checks = TurnChecks(spec, lambda: [self.state.version])
             _, records = await self._play(plan, self.folder.evaluation(number), checks)
-        if self.assembly.learning is not None:
-            await self.assembly.learning.proof.begin(records)
         self.observer.evaluated(number, intervals(records.metrics()))
 
     # -- both ----------------------------------------------------------------------------------------------------------
@@ -281,6 +292,7 @@ class Loop:
         began = time.monotonic()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+        self.observer.phase_ended(name, number)
 
 
 def curriculum(assembly: Assembly) -> Curriculum:

@@ -47,7 +47,13 @@ class Observer:
         """The run begins or resumes. `done` updates are already complete."""
 
     def phase(self, name: str, update: int) -> None:
-        """A phase begins: `play`, `learn` or `publish` of an update, or `evaluate` after it."""
+        """A phase begins: `play`, `learn` or `publish` of an update, or `evaluate` after it.
+
+        With `staleness`, an update is played while another is learned from.
+        """
+
+    def phase_ended(self, name: str, update: int) -> None:
+        """A phase is over. Not called if it failed."""
 
     def plays(self, total: int, done: int) -> None:
         """A plan of `total` episodes begins. `done` of them are already on disk."""

@@ -134,6 +134,13 @@ class Play:
             for group in batch:
                 await self._conclude(group)
 
+    async def take(self, episode: Episode) -> None:
+        """Store an episode that was played elsewhere, and score it as a group of its own."""
+        if episode.id not in self.played:
+            self.played[episode.id] = Episode.from_record(await self._stored(episode))
+            self.observer.played(self.played[episode.id])
+        await self._conclude([episode.task])
+
     def scored_groups(self) -> list[list[Scored]]:
         """The groups for an optimizer, in the order of the tasks. A group that was left out altogether is missing."""
         groups = [[self.scored[task.id] for task in group if task.id in self.scored] for group in self.groups]

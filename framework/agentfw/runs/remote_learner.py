@@ -68,8 +68,8 @@ class RemoteLearner(Learner):
     def close(self) -> None:
         if self._process is None:
             return
-        if self._asked is not None and not self._asked.done():
-            self._process.kill()  # it is computing an update that nobody waits for any more
+        if not self._process.ready.done() or (self._asked is not None and not self._asked.done()):
+            self._process.kill()  # it is loading, or computing an update that nobody waits for any more
         else:
             self._process.stop()
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..episode import Episode, Usage
 from ..errors import UsageError
+from ..out import counted
 from ..report import Page, short
 from ..report.html import Cell
 from ..statistics import Interval, bootstrap
@@ -121,9 +122,14 @@ def _cards_of_training(
             note = f"{_range(difference.difference)}, {chance}"
             cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
     tokens = sum(int(line["rollouts"]["tokens"]) for line in lines)
-    seconds = sum(sum(line["seconds"].values()) for line in lines)
-    cards.append(("tokens to learn from", f"{tokens:,}", f"{len(lines)} updates, {_duration(seconds)}"))
+    seconds = sum(_clock(line["seconds"]) for line in lines)
+    cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {_duration(seconds)}"))
     return cards
+
+
+def _clock(seconds: Mapping[str, float]) -> float:
+    """The time that an update took. With staleness the policy plays meanwhile, and the learner waits for it."""
+    return sum(seconds.values()) - (seconds["play"] if "wait" in seconds else 0.0)
 
 
 def _cards_of_usage(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -176,15 +182,16 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
     summary = Summary.from_record(record) if record else None
     if summary is None or not summary.references:
         return
-    names = folder.columns or {folder.headline: folder.headline}
+    headline = folder.headline
+    others = {name: title for name, title in folder.columns.items() if name != headline}
     page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
     page.table(
-        ["", folder.headline, "from", "to", *names.values()],
+        ["", headline, "from", "to", *others.values()],
         [
             [
                 who,
-                *_bounds(figures[folder.headline]),
-                *(short(figures[name].estimate) if name in figures else None for name in names),
+                *(_bounds(figures[headline]) if headline in figures else (None, None, None)),
+                *(short(figures[name].estimate) if name in figures else None for name in others),
             ]
             for who, figures in beside(summary, folder)
         ],
@@ -228,7 +235,7 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
     page.section("Transcripts", " ".join(notes))
     for episode in shown:
         reward = next(record["reward"] for record in records if record["episode"] == episode.id)
-        note = f"reward {reward:.3f}, {len(episode.turns)} turns"
+        note = f"reward {reward:.3f}, {counted(len(episode.turns), 'turn')}"
         page.details(f"Episode {episode.id}", _transcript(episode), note=note)
 
 

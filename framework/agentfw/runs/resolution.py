@@ -175,7 +175,7 @@ def _changed(spec: RunSpec, change: Change) -> RunSpec:
         if isinstance(chosen, Choice):
             changed[key] = change(kind, chosen, key)
         elif chosen is not None:
-            changed[key] = tuple(change(kind, choice, f"{kind}.{choice.name}") for choice in chosen)
+            changed[key] = tuple(change(kind, choice, f"{kind}.{choice.label}") for choice in chosen)
     return spec.model_copy(update=changed)
 
 
@@ -185,4 +185,4 @@ def _choices(spec: RunSpec) -> Iterator[tuple[str, Choice]]:
         if isinstance(chosen, Choice):
             yield key, chosen
         elif chosen is not None:
-            yield from ((f"{kind}.{choice.name}", choice) for choice in chosen)
+            yield from ((f"{kind}.{choice.label}", choice) for choice in chosen)

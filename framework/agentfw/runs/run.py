@@ -29,7 +29,7 @@ from .spec import RunSpec
 from .summary import Summary, summarize
 from .tracking import Tracking
 
-__all__ = ["Run"]
+__all__ = ["Run", "describe_run"]
 
 
 class Run:
@@ -53,7 +53,7 @@ class Run:
         """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
         resolved, sources = resolve(spec, host)
         assembly = assemble(resolved, host)
-        about = _about(resolved, sources, assembly)
+        about = describe_run(resolved, sources, assembly)
         if resolved.planned_updates:
             curriculum(assembly)  # raises if there are too few tasks
         # The run uses the components that were created here, so that a model isn't loaded twice.
@@ -107,7 +107,7 @@ class Run:
             tracking.close()
 
 
-def _about(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dict[str, Any]:
+def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dict[str, Any]:
     """The content of run.json."""
     tasks, (_, samples, _) = assembly.measured_tasks(), spec.measured
     return {

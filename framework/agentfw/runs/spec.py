@@ -8,6 +8,7 @@ A spec is a TOML file. A component is its name, or a table with its name and set
     environment = "inbox"
     policy = { name = "scripted", settings = { tokens = 4 } }
     memories = ["notebook"]
+    tools = [{ name = "mcp", alias = "files", settings = { command = "my-server" } }]
     rewards = [{ name = "utility", weight = 1.0 }, { name = "format", weight = "round:0.5->0" }]
     episodes = 24
     seed = 7
@@ -35,6 +36,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
     field_validator,
     model_serializer,
     model_validator,
@@ -58,6 +60,7 @@ __all__ = [
     "RewardChoice",
     "RunSpec",
     "SamplingSettings",
+    "ToolChoice",
     "apply_assignments",
     "parse_spec",
     "read_spec",
@@ -99,6 +102,11 @@ class Choice(Settings):
     _checked: BaseModel | None = PrivateAttr(None)
 
     @property
+    def label(self) -> str:
+        """How the keys of settings and errors name it, where a run has several components of its kind."""
+        return self.name
+
+    @property
     def checked(self) -> BaseModel | None:
         """The settings, validated, in a resolved spec: what the component is made with."""
         return self._checked
@@ -107,6 +115,20 @@ class Choice(Settings):
         resolved = self.model_copy()
         resolved._checked = settings
         return resolved
+
+
+class ToolChoice(Choice):
+    """One toolbox. An alias tells two of the same name apart."""
+
+    alias: str = Field(
+        "",
+        pattern=r"^[\w.-]*$",
+        description="Name of this toolbox in the run, for two of one component: `tool.ALIAS.key` are its settings",
+    )
+
+    @property
+    def label(self) -> str:
+        return self.alias or self.name
 
 
 class RewardChoice(Choice):
@@ -166,7 +188,7 @@ class RunSpec(Settings):
     memories_learn: bool = Field(
         True, description="Whether the memories learn from the episodes; never from those of an evaluation"
     )
-    tools: tuple[Choice, ...] = Field((), description="Tools besides the environment's own actions")
+    tools: tuple[ToolChoice, ...] = Field((), description="Tools besides the environment's own actions")
     rewards: tuple[RewardChoice, ...] = Field((), description="Reward models; default: the environment's own utility")
     trackers: tuple[Choice, ...] = Field((), description="Trackers that metrics are also logged to")
     interface: str = Field(
@@ -299,14 +321,14 @@ class RunSpec(Settings):
             return items
         return tuple({"name": item} if isinstance(item, str) else item for item in items)
 
-    @field_validator("rewards")
+    @field_validator("memories", "tools", "rewards", "trackers")
     @classmethod
-    def _each_once(cls, rewards: tuple[RewardChoice, ...]) -> tuple[RewardChoice, ...]:
-        names = [reward.name for reward in rewards]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"{', '.join(twice)}: is listed twice; a reward has one weight")
-        return rewards
+    def _each_once(cls, choices: tuple[Choice, ...], info: ValidationInfo) -> tuple[Choice, ...]:
+        labels = [choice.label for choice in choices]
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            why = {"rewards": "; a reward has one weight", "tools": "; give one an alias"}
+            raise ValueError(f"{', '.join(twice)}: is listed twice{why.get(str(info.field_name), '')}")
+        return choices
 
     @field_validator("split")
     @classmethod
@@ -369,7 +391,7 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
     `seed=3` and `sampling.top_p=0.9` set keys of the spec. `environment.rate=0.5` and `policy.tokens=4` are settings of
     these components, and so are those of `optimizer`, `learner` and `teacher`. Where a run has several components of a
     kind, their names are part of the key: `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (or
-    `reward.NAME.weight`) and `tracker.NAME.key`.
+    `reward.NAME.weight`) and `tracker.NAME.key`. A tool with an alias goes by that.
 
     >>> apply_assignments({"environment": "inbox"}, {"environment": {"rate": 0.5}, "seed": 3})
     {'environment': {'name': 'inbox', 'settings': {'rate': 0.5}}, 'seed': 3}
@@ -391,7 +413,7 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
 def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
     if not isinstance(value, Mapping):
         raise SettingsError(f"--set {kind}=... names no component", fix=f"name it: --set {kind}.NAME.KEY=VALUE")
-    names = [str(choice.get("name")) for choice in choices]
+    names = [str(choice.get("alias") or choice.get("name")) for choice in choices]
     for name, settings in _by_name(value, names).items():
         if name not in names:
             raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")

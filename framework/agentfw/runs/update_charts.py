@@ -27,7 +27,13 @@ _CHARTS = (
     ("Groups by update", "groups", {"groups": "played", "groups_learned": "learned from"}),
 )
 """Title, y label and names of the metrics of each chart. A chart without any of its metrics is omitted."""
-_PHASES = {"play": "playing", "learn": "learning", "publish": "publishing", "evaluate": "evaluating"}
+_PHASES = {
+    "play": "playing",
+    "learn": "learning",
+    "publish": "publishing",
+    "evaluate": "evaluating",
+    "wait": "waiting for rollouts",
+}
 _COLUMNS = {
     "reward": "reward",
     "turns": "turns",
@@ -57,7 +63,8 @@ def update_charts(lines: Sequence[Mapping[str, Any]], widths: tuple[float, float
                 for width in widths
             )
             yield wide, narrow
-    seconds = {name: sum(row.get(f"seconds/{name}", 0.0) for row in rows) for name in _PHASES}
+    phases = [name for name in _PHASES if name != "wait" or any("seconds/wait" in row for row in rows)]
+    seconds = {name: sum(row.get(f"seconds/{name}", 0.0) for row in rows) for name in phases}
     bars = [Bar(_PHASES[name], value) for name, value in seconds.items()]
     wide, narrow = (bar_chart(bars, title="Seconds by phase, in all", width=width) for width in widths)
     yield wide, narrow

@@ -47,7 +47,10 @@ def derive(name: str) -> Names:
 
 
 def check_name(name: str, kind: str, host: Host) -> Names:
-    """The names for a new plugin. Raises a UsageError if they can't be used."""
+    """The names for a new plugin. Raises a UsageError if they can't be used.
+
+    `kind` is that of the component, or empty where it isn't known or there is none.
+    """
     if not _VALID.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError(
             f'"{name[:100]}" can\'t be the name of a package',
@@ -66,7 +69,7 @@ def check_name(name: str, kind: str, host: Host) -> Names:
         raise UsageError(
             f"Python already has a module called {names.package}", fix=f"choose another name: agentfw-{names.component}"
         )
-    for offer in host.components("environment" if kind == "world" else kind) if kind != "hook" else ():
+    for offer in host.components(kind) if kind else ():
         if offer.component.name == names.component:
             raise UsageError(
                 f'{offer.record.distribution} already offers the {KINDS[offer.kind].title} "{names.component}"',

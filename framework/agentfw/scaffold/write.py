@@ -1,4 +1,4 @@
-"""Writes a new plugin from the templates to a folder.
+"""Writes a new plugin from agentfw's own templates to a folder.
 
 The folder is renamed into place when it is complete, so it is never half written.
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -22,9 +23,9 @@ from .names import Names, check_name
 if TYPE_CHECKING:
     from ..host import Host
 
-__all__ = ["scaffold"]
+__all__ = ["SUFFIX", "scaffold", "values_for", "write"]
 
-_SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
+SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
 
 
 _NAMES = {".gitignore": "gitignore", "__init__.py": "init.py"}
@@ -54,9 +55,17 @@ _PARTS = {
     "memory": _Part("notes", "LastNotes", "The last notes on each user, in SQLite", "agentfw run --memory {}"),
     "reward": _Part("brevity", "Brevity", "Answers that come to the point", "agentfw run --reward {}"),
     "optimizer": _Part(
-        "leave_one_out", "LeaveOneOut", "Each sample against the mean of the others", "agentfw train --optimizer {}"
+        "leave_one_out",
+        "LeaveOneOut",
+        "Each sample against the mean of the others",
+        "agentfw train assistant --optimizer {}",
     ),
-    "learner": _Part("token_bias", "TokenBias", "A bias for each token, without a GPU", "agentfw train --learner {}"),
+    "learner": _Part(
+        "token_bias",
+        "TokenBias",
+        "A bias for each token, without a GPU",
+        "agentfw train ENVIRONMENT --policy POLICY --learner {}",
+    ),
     "tracker": _Part("csv_file", "CsvFile", "All figures of a run in one CSV file", "agentfw run --tracker {}"),
     "world": _Part(
         "kettle",
@@ -96,16 +105,19 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
         from ..host import Host, HostOptions
 
         host = Host.load(HostOptions())
-    names = check_name(name, kind, host)
-    target = folder / names.distribution
+    names = check_name(name, {"world": "environment", "hook": ""}.get(kind, kind), host)
+    return write(_files(names, kind), folder / names.distribution)
+
+
+def write(texts: Mapping[str, str], target: Path) -> list[Path]:
+    """Write all of a new folder, or nothing. The keys are paths in the folder. Returns the written paths."""
     if target.exists():
         raise UsageError(f"{target} already exists", fix="choose another name, or move the existing folder")
-    written = _files(names, kind)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{names.distribution}-", dir=folder))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
-            for path, text in written.items():
+            for path, text in texts.items():
                 (temporary / path).parent.mkdir(parents=True, exist_ok=True)
                 (temporary / path).write_text(text, encoding="utf-8", newline="\n")
             temporary.chmod(0o755)  # mkdtemp restricts it to the owner
@@ -117,25 +129,31 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
         raise UsageError(
             f"can't write {target}: {error.strerror or error}", fix="choose another folder, or free disk space"
         ) from error
-    return [target / path for path in written]
+    return [target / path for path in texts]
+
+
+def values_for(names: Names) -> dict[str, str]:
+    """What every template can use: the names, and the version of agentfw."""
+    from .. import __version__
+
+    return {**names._asdict(), "agentfw": ".".join(__version__.split(".")[:2])}
 
 
 def _files(names: Names, kind: str) -> dict[str, str]:
     """Every file of the package with its text, by its path below the package's folder."""
-    from .. import __version__
-
     part = _PARTS[kind]
     kind_of = KINDS["environment" if kind == "world" else kind] if kind != "hook" else None
+    title = kind_of.title if kind_of else kind
     values = {
-        **names._asdict(),
+        **values_for(names),
         "kind": kind,
-        "title": kind_of.title if kind_of else kind,
+        "title": title,
+        "a_title": f"{'an' if title[0] in 'aeiou' else 'a'} {title}",
         "hook": kind_of.hook if kind_of else "",
         "module": part.module,
         "factory": part.factory,
         "summary": part.summary,
         "run": part.command.format(names.component),
-        "agentfw": ".".join(__version__.split(".")[:2]),
     }
     usual = (
         ("shared", "pyproject.toml"),
@@ -165,4 +183,4 @@ def _name_of(file: str) -> str:
 
 
 def _filled(folder: Traversable, name: str, values: dict[str, str]) -> str:
-    return Template((folder / f"{name}{_SUFFIX}").read_text(encoding="utf-8")).substitute(values)
+    return Template((folder / f"{name}{SUFFIX}").read_text(encoding="utf-8")).substitute(values)

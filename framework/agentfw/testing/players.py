@@ -19,6 +19,8 @@ from ..interfaces import Interface
 from ..policy import Generation, Policy, Request
 from ..policy_agent import PolicyAgent
 from ..seeds import Seeds
+from ..session import SessionEnvironment
+from .checks import DoesNotApply
 from .schemas import drawn, junk, unfitting
 
 __all__ = ["MOST_TURNS", "Caller", "Nonsense", "RandomCaller", "Silent", "play"]
@@ -102,5 +104,7 @@ async def play(
     most_turns: int = MOST_TURNS,
 ) -> Episode:
     """One episode, played to its end or to so many turns."""
+    if isinstance(environment, SessionEnvironment):
+        raise DoesNotApply("it plays its episodes through sessions")
     agent = PolicyAgent(policy, window=4)
     return await Engagement(environment, agent, interface, max_turns=most_turns).run(task)

@@ -116,7 +116,7 @@ class WordLlamaEmbedder:
     name = "wordllama"
 
     def __init__(self) -> None:
-        self._vectors, self._tokenizer, self.version = _wordllama()
+        self._vectors, self._tokenizer, self.version = _wordllama_once()
         self.dimensions = int(self._vectors.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
@@ -214,6 +214,12 @@ def _wordllama() -> tuple[Float32Array, Any, str]:
     tokenizer.no_truncation()
     vectors = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
     return vectors, tokenizer, digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _wordllama_once() -> tuple[Float32Array, Any, str]:
+    """The same for all embedders of a process: reading the files takes a second, and nobody changes what was read."""
+    return _wordllama()
 
 
 @lru_cache(maxsize=100_000)

@@ -77,6 +77,19 @@ def graph_page(
 
 def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:
     """Return the position of each node, as an array of shape (nodes, 2)."""
+    linked = np.unique(edges)
+    alone = np.setdiff1d(np.arange(len(groups)), linked)
+    spots = np.zeros((len(groups), 2))
+    spots[linked] = _balanced([groups[node] for node in linked.tolist()], np.searchsorted(linked, edges), seed)
+    # Nothing holds the other nodes, which would drift away. They lie on a circle around the rest.
+    far = 1.15 * max(float(np.linalg.norm(spots, axis=1).max(initial=0.0)), 3.0 * len(alone))
+    angles = np.linspace(0.0, 2.0 * np.pi, len(alone), endpoint=False)
+    spots[alone] = far * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return np.round(spots, 1)
+
+
+def _balanced(groups: list[int], edges: Integers, seed: int) -> Floats:
+    """Return where nodes end up that start beside their community, push each other, and are pulled by their edges."""
     count = len(groups)
     generator = np.random.default_rng(seed)
     order = {group: rank for rank, group in enumerate(dict.fromkeys(groups))}
@@ -99,7 +112,7 @@ def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:
         heat = spread / 10 * (1 - step / steps)
         length = np.maximum(np.linalg.norm(force, axis=1, keepdims=True), 1e-9)
         spots += force / length * np.minimum(length, heat)
-    return np.round(spots, 1)
+    return spots - spots.mean(0) if count else spots
 
 
 def _push(spots: Floats) -> Floats:

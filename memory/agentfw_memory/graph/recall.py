@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 
+import numpy as np
+
 from agentfw_memory.errors import StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.calibration import TRUSTED, Trust, calibrated
@@ -25,6 +27,7 @@ from agentfw_memory.graph.validation import check_vectors
 from agentfw_memory.graph.vector_index import ListIndex, faiss_installed
 from agentfw_memory.graph.vector_index_file import load_index, save_index
 from agentfw_memory.graph.word_index import SHARED, WordIndex
+from agentfw_memory.graph.word_index_state import load_words, save_words
 
 __all__ = ["Recaller", "record_of"]
 
@@ -33,7 +36,7 @@ MAXIMUM_CACHED_SKILLS = 50_000
 RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""
 RESAVE_GROWTH = 0.05
-"""Share by which an index must have grown to be saved again."""
+"""Share of an index that must have changed to be saved again."""
 NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
 
@@ -97,10 +100,12 @@ class Recaller:
         return [_hit(one, skills) for one in ranked if one.number in skills]
 
     def save(self) -> None:
-        """Save the communities and large indexes for the next process."""
+        """Save the communities, the word index and large indexes of vectors for the next process."""
         self.catch_up()
         if self.membership is not None:
             self.membership.save()
+        if self._words is not None and sum(self._words.touched.values()) > RESAVE_GROWTH * len(self._words):
+            save_words(self._words, self.cache.counter, self._store)
         for part, index in self.cache.index.parts.items():
             # An index saved a while ago is good enough: the next process adds what came later.
             grown = abs(len(index) - self._saved_sizes.get(part, 0)) > RESAVE_GROWTH * len(index)
@@ -131,6 +136,7 @@ class Recaller:
         self.cache = GraphCache(self._store, self._settings, self._embedder.dimensions)
         self.membership = None
         self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
+        self._words_saved_at = 0
         self._trust, self._uncalibrated = None, 0
         self._skill_cache = {}
 
@@ -139,20 +145,30 @@ class Recaller:
         for number in touched if self._skill_cache else ():
             self._skill_cache.pop(number, None)
         if self._words is not None:
-            texts = self._store.texts(touched)
-            for number in touched:
-                if number in texts and number < len(self.cache.live) and self.cache.live[number]:
-                    part = SHARED if self.cache.shared[number] else int(self.cache.owner[number])
-                    self._words.put(number, texts[number], part)
-                else:
-                    self._words.remove(number)
+            self._update_words(self._words, touched)
         self._uncalibrated += len(touched)
         if self._settings.community_weight:
             self.membership = self.membership or Membership(self._store, self._settings)
             live = self.cache.live
             self.membership.catch_up(one for one in touched if one >= len(live) or not live[one])
 
+    def _update_words(self, words: WordIndex, touched: list[int]) -> None:
+        if self._words_saved_at:
+            # The cache was just filled, so everything is touched. Of a saved index, only later changes are not there.
+            unlike = np.setxor1d(np.flatnonzero(self.cache.live), words.numbers())
+            touched = np.union1d(unlike, self._store.changed(self._words_saved_at)).astype(np.int64).tolist()
+            self._words_saved_at = 0
+        texts = self._store.texts(touched)
+        for number in touched:
+            if number in texts and number < len(self.cache.live) and self.cache.live[number]:
+                part = SHARED if self.cache.shared[number] else int(self.cache.owner[number])
+                words.put(number, texts[number], part)
+            else:
+                words.remove(number)
+
     def _load_indexes(self) -> None:
+        if self._words is not None and (saved := load_words(self._store)):
+            self._words, self._words_saved_at = saved
         for part in PARTS if faiss_installed() else ():
             found = load_index(self._store, part, dimensions=self._embedder.dimensions, probed=self._settings.probed)
             if found is not None:

@@ -14,6 +14,9 @@ Shared skills are one part of the index, and each owner's private skills another
 reader may see. How rare a word is and how long texts are is counted there too, so that a hidden skill changes nothing.
 
 Adding and removing leave no trace: the scores are always those of a new index over the same texts.
+
+An index can be taken apart into arrays and made of them again, which word_index_state.py does to save it. An index that
+was made of arrays looks up who has a word where the arrays are sorted by word, until a change to that word.
 """
 
 from __future__ import annotations
@@ -21,18 +24,23 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.words import terms
 
-__all__ = ["SHARED", "Question", "WordIndex"]
+__all__ = ["SHARED", "Block", "Question", "WordIndex"]
 
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
 
+PAIR = 8
+"""Bytes of a term and its count."""
 SATURATION, LENGTH = 1.2, 0.75
 """The usual values of BM25's k1 and b."""
 MATCHES_READ = 10_000
@@ -43,14 +51,63 @@ TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
 
 
+BLOCK = 16_384
+"""Number of consecutive skill numbers whose texts are taken apart together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The texts of some skills as arrays."""
+
+    numbers: Integers
+    parts: Integers
+    sizes: Integers
+    """How many different terms each text has."""
+    pairs: NDArray[np.int32]
+    """For each text after the other: its terms, as places in `names`, and their counts."""
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Which skills have which term, as arrays."""
+
+    terms: Integers
+    starts: Integers
+    """Where the skills of each term begin in `numbers`, and where those of the last one end."""
+    numbers: Integers
+
+    def holders(self, term: int) -> Integers:
+        place = int(np.searchsorted(self.terms, term))
+        if place == len(self.terms) or self.terms[place] != term:
+            return self.numbers[:0]
+        return self.numbers[self.starts[place] : self.starts[place + 1]]
+
+
+NOTHING = _Sorted(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64))
+
+
 @dataclass
 class _Part:
     """The texts that are visible together."""
 
-    holders: dict[int, array[int]] = field(default_factory=dict)
-    """By term: the skills that have it, in no particular order."""
     count: int = 0
     length: int = 0
+    restored: _Sorted = NOTHING
+    changed: dict[int, array[int]] = field(default_factory=dict)
+    """By term: the skills that have it, in no particular order. Terms that aren't here are in `restored`."""
+
+    def holders(self, term: int) -> Integers:
+        """Return the skills that have a term."""
+        changed = self.changed.get(term)
+        return self.restored.holders(term) if changed is None else np.frombuffer(changed, np.int64)
+
+    def to_change(self, term: int) -> array[int]:
+        """Return the skills that have a term, as what may be changed."""
+        changed = self.changed.get(term)
+        if changed is None:
+            changed = self.changed[term] = array("q", self.restored.holders(term).tobytes())
+        return changed
 
 
 class WordIndex:
@@ -64,6 +121,8 @@ class WordIndex:
         self._part_of: dict[int, int] = {}
         self._texts: dict[int, bytes] = {}
         """By skill: pairs of a term and its count, as 32-bit integers. Dictionaries would take ten times as much."""
+        self.touched: dict[int, int] = {}
+        """How many texts were added and removed, by block, since the index was saved."""
 
         self._weights, self._places = np.zeros(1024, np.float32), np.zeros(1024, np.int64)
 
@@ -72,34 +131,35 @@ class WordIndex:
 
     def put(self, number: int, text: str, part: int) -> None:
         """Add a skill, or replace its text and part."""
-        self.remove(number)
-        counts = {self._number_of(term): count for term, count in Counter(terms(text)).items()}
+        counted = Counter(terms(text))
+        if number in self._texts:
+            if self._part_of[number] == part and self._texts[number] == self._as_known(counted):
+                return  # a skill also counts as changed when somebody used it
+            self.remove(number)
+        counts = {self._number_of(term): count for term, count in counted.items()}
         here = self._parts.setdefault(part, _Part())
         for term in counts:
             self._uses[term] += 1
-            holders = here.holders.get(term)
-            if holders is None:
-                holders = here.holders[term] = array("q")
-            holders.append(number)
+            here.to_change(term).append(number)
         here.count += 1
         here.length += sum(counts.values())
         self._part_of[number] = part
-        self._texts[number] = np.array(list(counts.items()), np.int32).tobytes()
+        self._texts[number] = _packed(counts.items())
+        self._touch(number)
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
         text = self._texts.pop(number, None)
         if text is None:
             return
+        self._touch(number)
         part = self._part_of.pop(number)
         here = self._parts[part]
         for term, count in np.frombuffer(text, np.int32).reshape(-1, 2).tolist():
-            holders = here.holders[term]
+            holders = here.to_change(term)
             last = holders.pop()
             if last != number:
                 holders[holders.index(number)] = last
-            if not holders:
-                del here.holders[term]
             here.length -= count
             self._uses[term] -= 1
             if not self._uses[term]:
@@ -120,6 +180,75 @@ class WordIndex:
         self._weights, self._places = grown(self._weights, size), grown(self._places, size)
         return self._weights, self._places
 
+    def numbers(self) -> Integers:
+        """Return all skills, in ascending order."""
+        return np.sort(np.fromiter(self._texts, np.int64, len(self._texts)))
+
+    def blocks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Block]]:
+        """Take these blocks apart. A block may be empty."""
+        everything = self.numbers()
+        for block in wanted:
+            first, last = np.searchsorted(everything, (block * BLOCK, (block + 1) * BLOCK))
+            numbers = everything[first:last]
+            texts = [self._texts[number] for number in numbers.tolist()]
+            pairs = np.frombuffer(b"".join(texts), np.int32).reshape(-1, 2)
+            terms, places = np.unique(pairs[:, 0], return_inverse=True)
+            yield (
+                block,
+                Block(
+                    numbers,
+                    np.array([self._part_of[number] for number in numbers.tolist()], np.int64),
+                    np.array([len(text) // PAIR for text in texts], np.int64),
+                    np.stack([places.astype(np.int32), pairs[:, 1]], axis=1),
+                    [self._names[term] for term in terms.tolist()],
+                ),
+            )
+
+    @classmethod
+    def restored(cls, blocks: Iterable[Block]) -> WordIndex:
+        """Return an index of what other ones were taken apart into."""
+        index = cls()
+        columns: list[tuple[Integers, Integers, Integers, NDArray[np.int32]]] = []
+        for block in blocks:
+            terms = np.array([index._number_of(name) for name in block.names], np.int32)
+            pairs = np.stack([terms[block.pairs[:, 0]], block.pairs[:, 1]], axis=1)
+            columns.append((block.numbers, block.parts, block.sizes, pairs))
+        if columns:
+            index._fill(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+        return index
+
+    def _fill(self, numbers: Integers, parts: Integers, sizes: Integers, pairs: NDArray[np.int32]) -> None:
+        terms, counts = pairs.T
+        self._uses = np.bincount(terms, minlength=len(self._names)).tolist()
+        self._part_of = dict(zip(numbers.tolist(), parts.tolist(), strict=True))
+        stored, ends = pairs.tobytes(), PAIR * np.cumsum(sizes)
+        starts = ends - PAIR * sizes
+        self._texts = {
+            number: stored[start:end]
+            for number, start, end in zip(numbers.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        }
+        # Sort all pairs by part and term, and give each part its share.
+        known, place = np.unique(parts, return_inverse=True)
+        lengths = np.bincount(np.repeat(place, sizes), counts, len(known))
+        keys = np.repeat(place, sizes) * len(self._names) + terms
+        order = np.argsort(keys)
+        keys, holders = keys[order], np.repeat(numbers, sizes)[order]
+        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+        ends, keys = np.append(firsts, len(holders)), keys[firsts]
+        cuts = np.searchsorted(keys, np.arange(len(known) + 1) * len(self._names)).tolist()
+        for row, (part, count) in enumerate(zip(known.tolist(), np.bincount(place).tolist(), strict=True)):
+            first, last = cuts[row], cuts[row + 1]
+            own = _Sorted(keys[first:last] - row * len(self._names), ends[first : last + 1], holders)
+            self._parts[part] = _Part(count, int(lengths[row]), own)
+
+    def _as_known(self, counted: Counter[str]) -> bytes:
+        """Return what is kept of a text, if all its terms are known."""
+        return _packed((self._terms.get(term, -1), count) for term, count in counted.items())
+
+    def _touch(self, number: int) -> None:
+        block = number // BLOCK
+        self.touched[block] = self.touched.get(block, 0) + 1
+
     def _number_of(self, term: str) -> int:
         number = self._terms.get(term)
         if number is None:
@@ -127,6 +256,10 @@ class WordIndex:
             self._names.append(term)
             self._uses.append(0)
         return number
+
+
+def _packed(pairs: Iterable[tuple[int, int]]) -> bytes:
+    return array("i", chain.from_iterable(pairs)).tobytes()
 
 
 class Question:
@@ -141,7 +274,7 @@ class Question:
         found: list[tuple[int, int, float]] = []
         for term, times in asked.items():
             number = index._terms.get(term, -1)
-            holders = sum(len(part.holders.get(number, ())) for part in parts)
+            holders = 0 if number < 0 else sum(len(part.holders(number)) for part in parts)
             rarity = times * math.log1p((count - holders + 0.5) / (holders + 0.5))
             highest += rarity * times / (times + SATURATION * own)
             if holders:
@@ -164,7 +297,7 @@ class Question:
         """Return the scores of these skills, which must be visible ones."""
         texts = [self._index._texts.get(number, b"") for number in numbers.tolist()]
         pairs = np.frombuffer(b"".join(texts), np.int32).reshape(-1, 2)
-        owner = np.repeat(np.arange(len(texts)), [len(text) // 8 for text in texts])
+        owner = np.repeat(np.arange(len(texts)), [len(text) // PAIR for text in texts])
         lengths = np.bincount(owner, pairs[:, 1], len(texts))
         rarities = np.zeros(len(self._index._names) + 1)
         for _, term, rarity in self._found:
@@ -178,13 +311,8 @@ class Question:
 
     def _proposed(self, count: int) -> Integers:
         """Return the skills that have the rarest words of the query, at most about `count` of them."""
-        read = [
-            (np.frombuffer(part.holders[term], np.int64), rarity)
-            for part in self._parts
-            for _, term, rarity in self._found
-            if term in part.holders
-        ]
-        read.sort(key=lambda one: len(one[0]))
+        read = [(part.holders(term), rarity) for part in self._parts for _, term, rarity in self._found]
+        read = sorted((one for one in read if len(one[0])), key=lambda one: len(one[0]))
         ends = np.cumsum([len(numbers) for numbers, _ in read])
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:

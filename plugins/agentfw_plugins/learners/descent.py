@@ -45,16 +45,26 @@ class Descent:
     steps: int = 0
     figures: Figures = field(default_factory=Figures)
 
-    def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
-        """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures."""
+    def learn(
+        self,
+        minibatches: Sequence[Sequence[Lesson]],
+        loss: Loss,
+        rounds: int,
+        *,
+        replicas: Sequence[Sequence[Sequence[Lesson]]] = (),
+    ) -> dict[str, float]:
+        """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures.
+
+        `replicas` are the same lessons as minibatches of other orders. The gradient of a step is then the mean of those
+        of its minibatch in each order.
+        """
         self.figures = Figures()
-        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
-        lengths = [len(lesson.tokens.sampled) for lesson in lessons]
-        counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
+        orders = [minibatches, *replicas]
         prepared = [
-            self._prepare([(lesson, next(counts) * len(minibatches)) for lesson in minibatch], loss)
-            for minibatch in minibatches
+            [piece for part in parts for piece in part]
+            for parts in zip(*(self._ordered(order, loss, len(orders)) for order in orders), strict=True)
         ]
+        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
         pieces = [piece for minibatch in prepared for piece in minibatch]
         # With a single step the logprobs before it are those that are computed for it anyway, and every ratio is 1.
         single = rounds * sum(map(bool, prepared)) <= 1
@@ -84,10 +94,21 @@ class Descent:
             "tokens_computed": sum(piece.packed.computed for piece in pieces),
             "tokens_unique": sum(
                 unique_tokens([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)])
-                for minibatch in minibatches
+                for order in orders
+                for minibatch in order
             ),
             "tokens_plain": sum(len(tokens.prompt) + len(tokens.sampled) - 1 for tokens in taught),
         }
+
+    def _ordered(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, orders: int) -> list[list[Piece]]:
+        """The pieces of each minibatch, weighted as one of so many orders."""
+        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
+        lengths = [len(lesson.tokens.sampled) for lesson in lessons]
+        counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
+        return [
+            self._prepare([(lesson, next(counts) * len(minibatches) / orders) for lesson in minibatch], loss)
+            for minibatch in minibatches
+        ]
 
     def _prepare(self, lessons: Sequence[tuple[Lesson, float]], loss: Loss) -> list[Piece]:
         """The pieces of one minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""

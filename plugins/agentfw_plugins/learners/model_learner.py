@@ -77,10 +77,13 @@ class ModelLearner(Learner):
         descent = self._opened()
         found = read(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
-        minibatches = split(found.lessons, self.settings.minibatches, self._seeds().child(self._updates))
+        seeds = self._seeds().child(self._updates)
+        minibatches = split(found.lessons, self.settings.minibatches, seeds)
+        others = range(2, self.settings.workers + 1) if self.settings.share == "replicated" else ()
+        replicas = [split(found.lessons, self.settings.minibatches, seeds.child("order", number)) for number in others]
         try:
             with self._memory(descent.network):
-                figures = descent.learn(minibatches, batch.loss, self._rounds)
+                figures = descent.learn(minibatches, batch.loss, self._rounds, replicas=replicas)
             checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version))
         except BaseException:
             self._descent = None  # its weights are partly updated, so they must not be used any more

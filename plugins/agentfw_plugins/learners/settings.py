@@ -62,7 +62,13 @@ class TrainableSettings(Settings):
     workers: int = Field(
         1,
         ge=1,
-        description="Number of processes that compute gradients, this one included. The result is that of one.",
+        description="Number of processes that compute gradients, this one included. The result is that of one, unless "
+        "`share` is replicated.",
+    )
+    share: Literal["exact", "replicated"] = Field(
+        "exact",
+        description="How the workers share a step. exact: each computes a part of its minibatch. replicated: each goes "
+        "through the whole batch in an order of its own, and a step's gradient is the mean of their minibatches.",
     )
     worker_gpus: float = Field(1.0, gt=0, le=1, description="Share of a GPU of each further process, if on GPUs.")
     worker_patience: float = Field(
@@ -87,12 +93,21 @@ class TrainableSettings(Settings):
     )
     minibatches: int = Field(1, ge=1, description="Number of steps that a batch is split into.")
 
+    @property
+    def starts_from_base(self) -> bool:
+        """Whether the policy can play before the learner is loaded."""
+        return not self.adapter
+
     @model_validator(mode="after")
     def _fits_together(self) -> TrainableSettings:
         if self.weights == "all" and self.precision not in ("auto", "fp32"):
             raise ValueError(f"weights = all is trained in fp32, not in {self.precision}")
         if self.weights == "all" and self.adapter:
             raise ValueError("weights = all starts from a whole model: set model to it, and leave adapter out")
+        if self.share == "replicated" and (self.workers == 1 or self.minibatches == 1):
+            raise ValueError(
+                "share = replicated needs two or more workers and minibatches: else all workers compute the same"
+            )
         if self.decay and self.decay <= self.warmup:
             raise ValueError("decay includes the warm-up, so it must be larger")
         return self

@@ -27,13 +27,15 @@ from typing import Literal
 from pydantic import Field
 
 from agentfw import Episode, Memory, Query, Recollection, Settings
-from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError, followed
+from agentfw.errors import UsageError
+from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError, Why, followed
 
 from .graph_errors import translated_errors
 
 __all__ = ["SkillGraphMemory", "SkillGraphSettings"]
 
 _PLAIN = GraphSettings()
+_EVERYONE = "everyone"
 _LONGEST_QUERY = 2_000
 """Maximum length of a query made from an observation."""
 _LONGEST_OUTCOME = 10_000
@@ -95,6 +97,17 @@ class SkillGraphSettings(Settings):
         ge=0,
         description="Number of users with the same skill before everyone is shown it, at least 3; 0 for never.",
     )
+    by_value: int = Field(
+        0,
+        ge=0,
+        description="Number of skills with the highest scores, of which those with the highest mean reward are shown, "
+        "as MemRL does; 0 to show those with the highest scores.",
+    )
+    one_list: bool = Field(
+        False,
+        description="Keep one list for all users, for comparisons with flat lists. Everyone is shown what anyone said, "
+        "and no user can be forgotten.",
+    )
     profile_neighbours: int = Field(
         _PLAIN.profile_neighbours,
         ge=0,
@@ -139,6 +152,8 @@ class SkillGraphMemory(Memory):
     def meet(self, user: str, profile: Mapping[str, str]) -> None:
         text = _kept("\n".join(f"{view}: {words}" for view, words in profile.items()), _LONGEST_OUTCOME)
         digest = blake2b(text.encode(errors="replace"), digest_size=16).digest()
+        if self.settings.one_list:
+            return
         if text.strip() and self._met.get(user) != digest:
             with translated_errors():
                 self.graph.set_profile(user, text)
@@ -146,15 +161,30 @@ class SkillGraphMemory(Memory):
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         text = _kept(query.text, _LONGEST_QUERY)
-        if not text.strip() or query.limit < 1:
+        if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
         with translated_errors():
-            hits = self.graph.recall(text, user=query.user, k=query.limit)
-        return [Recollection(_shown(hit.skill), hit.score, {"skill": hit.skill.id, **asdict(hit.why)}) for hit in hits]
+            most = max(query.limit, self.settings.by_value)
+            hits = self.graph.recall(text, user=self._owner(query.user), k=most)
+        if self.settings.by_value:
+            hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
+        return [
+            Recollection(_shown(one.skill), one.score, {"skill": one.skill.id, **_reasons(one.why)}) for one in hits
+        ]
 
     async def learn(self, episode: Episode, reward: float) -> None:
         with translated_errors():
             self.graph.learn(self._trajectory(episode), reward)
+
+    async def forget(self, user: str) -> Mapping[str, int]:
+        if self.settings.one_list:
+            raise UsageError(
+                "a list of all users doesn't know who said what, so it can't forget a user", fix="delete the store"
+            )
+        self._met.pop(user, None)
+        with translated_errors():
+            receipt = self.graph.forget(user)
+        return {name: count for name, count in asdict(receipt).items() if name != "user"}
 
     async def close(self) -> None:
         if self._opened is not None:
@@ -175,9 +205,12 @@ class SkillGraphMemory(Memory):
 
     # Within
 
+    def _owner(self, user: str) -> str:
+        return _EVERYONE if self.settings.one_list else user
+
     def _trajectory(self, episode: Episode) -> Trajectory:
-        user = episode.task.user
-        mark = blake2b(f"{self._run}\0{user}".encode(errors="replace"), digest_size=8).hexdigest()
+        user = self._owner(episode.task.user)
+        mark = blake2b(f"{self._run}\0{episode.task.user}".encode(errors="replace"), digest_size=8).hexdigest()
         observed = [event for event in episode.events if event.kind == "observation"]
         theirs = [event.data for event in observed if event.data.get("by") == "user"]
         said = [str(data.get("said") or data.get("text", "")) for data in theirs]
@@ -197,7 +230,7 @@ class SkillGraphMemory(Memory):
         """The skills that the agent was shown, read from its messages."""
         found: dict[str, Skill] = {}
         for message in episode.messages:
-            if message.role != "user":
+            if message.role not in ("user", "system"):  # sessions have it in the system message
                 continue
             for shown in _SHOWN.finditer(message.content):
                 if shown[1] in found:
@@ -210,6 +243,11 @@ class SkillGraphMemory(Memory):
                 if message.content.startswith(_line(skill), shown.end()):
                     found[shown[1]] = skill
         return list(found.values())
+
+
+def _reasons(why: Why) -> dict[str, object]:
+    # Not asdict: it copies deeply, which takes as long as the search itself.
+    return {field.name: getattr(why, field.name) for field in fields(Why)}
 
 
 def _shown(skill: Skill) -> str:

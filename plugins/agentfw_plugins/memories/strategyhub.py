@@ -11,7 +11,7 @@ update that is too long, has duplicates or is invalid is refused with a reason, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -78,6 +78,9 @@ class StrategyHubMemory(Memory):
     def hub(self, task: Task) -> StrategyHub:
         """The hub of one episode."""
         return self._hubs.hub(task.user, task.id)
+
+    async def forget(self, user: str) -> Mapping[str, int]:
+        return {"changes": self._hubs.forget(user)}
 
     async def close(self) -> None:
         if self._opened is not None:

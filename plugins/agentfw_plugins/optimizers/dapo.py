@@ -1,6 +1,6 @@
 """DAPO: GRPO with more room above than below, a mean over all tokens, no KL penalty, and only groups that differ.
 
-    agentfw train --optimizer dapo --set sampling.max_tokens=2048 \
+    agentfw train calendar --optimizer dapo --set sampling.max_tokens=2048 \
         --set optimizer.max_answer=2048 --set optimizer.overlong_buffer=512
 
 - Dynamic sampling: groups whose rewards are all equal are left out, and `missing` asks for others in their place until

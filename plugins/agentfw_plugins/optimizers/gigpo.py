@@ -3,7 +3,7 @@
 A = A_episode + step_weight A_step. A_step compares the discounted returns of the turns of a group that were shown the
 same state. A turn whose state no other turn shares has an A_step of zero.
 
-    agentfw train --optimizer gigpo --set optimizer.step_weight=0.5
+    agentfw train calendar --optimizer gigpo --set optimizer.step_weight=0.5
 
 A state is identified by the text that was new to the policy: the messages since its last answer. The loss is a mean
 over turns (`sequence_mean`), as the paper's objective is a mean over episodes and steps.

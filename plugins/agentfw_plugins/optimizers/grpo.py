@@ -3,8 +3,8 @@
 A = r - mean of the group, divided by the group's standard deviation or not. Every turn of an episode carries it. A
 group of one teaches nothing.
 
-    agentfw train --optimizer grpo
-    agentfw train --optimizer dr_grpo --set optimizer.length=256
+    agentfw train calendar --optimizer grpo
+    agentfw train calendar --optimizer dr_grpo --set optimizer.length=256
 
 GRPO's defaults are those of DeepSeekMath, with the KL penalty at 0.04. Its mean is over the sampled outputs, which here
 are episodes (`episode_mean`), and so are those of Dr. GRPO and GSPO.

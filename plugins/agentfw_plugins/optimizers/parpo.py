@@ -36,15 +36,17 @@ tests/benchmarks/optimizers_bias.py measures what each of these changes.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from agentfw import Advantage, Scored
-from agentfw.errors import StorageError
+from agentfw.errors import SettingsError, StorageError
 
 from .arithmetic import EPSILON, ROUNDING, centred, mean, normalised, spread
 from .attribution import of_track, throughout
@@ -94,6 +96,9 @@ class PARPOSettings(LossSettings):
     warm_up: int = Field(
         3, ge=1, description="Batches of a user before their anchor is used. The paper's value is lost."
     )
+    anchors: str = Field(
+        "", description="File state.json of an earlier training with parpo, whose anchors this one starts with."
+    )
     aggregation: Aggregation = "episode_mean"
     kl: Kl = 0.01
 
@@ -115,6 +120,8 @@ class PARPO(Relative[PARPOSettings]):
         self.anchors: dict[str, Anchor] = {}
         self.queries: dict[str, Anchor] = {}
         """Running statistics of the base rewards of each query. Base rewards are the same for every user."""
+        if settings.anchors:
+            self.restore(_earlier(Path(settings.anchors)))
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         found: list[Advantage] = []
@@ -212,6 +219,9 @@ class PARPO(Relative[PARPOSettings]):
             part: {name: list(astuple(anchor)) for name, anchor in anchors.items()} for part, anchors in kept.items()
         }
 
+    def forget(self, user: str) -> bool:
+        return self.anchors.pop(user, None) is not None
+
     def restore(self, state: Mapping[str, Any]) -> None:
         try:
             self.anchors = _anchors(state["anchors"])
@@ -221,6 +231,17 @@ class PARPO(Relative[PARPOSettings]):
                 f"the state holds no user anchors of parpo: {error!r}",
                 fix="resume with the optimizer and the version of agentfw that wrote the checkpoint",
             ) from error
+
+
+def _earlier(path: Path) -> Mapping[str, Any]:
+    """The optimizer's state of an earlier training."""
+    try:
+        state = json.loads(path.read_text("utf-8"))["optimizer"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SettingsError(
+            f"optimizer.anchors: can't read {path}: {error!r}", fix="pass the state.json of a training with parpo"
+        ) from None
+    return state if isinstance(state, Mapping) else {}
 
 
 def _anchors(records: Mapping[str, Sequence[float]]) -> dict[str, Anchor]:

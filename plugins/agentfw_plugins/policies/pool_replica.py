@@ -45,12 +45,13 @@ class Replica(Policy):
         """Prompt, tokens and logprobs of the last probe of the version that it serves."""
 
     async def start(self, engine: Engine, arguments: Sequence[Any], resources: Resources, deadline: float) -> None:
-        """Start the process. Returns when its policy is there."""
+        """Start the process. Returns when its policy has computed something."""
         factory = f"{__name__}:{ReplicaServer.__name__}"
         self.process = engine.start(factory, arguments, name=self.name, resources=resources)
         try:
             async with asyncio.timeout(deadline):
                 await asyncio.wrap_future(self.process.ready)
+                await self.process.call("load")
         except BaseException as error:
             await self.kill()
             if not isinstance(error, TimeoutError):
@@ -121,6 +122,10 @@ class ReplicaServer:
                 fix=f"use it without a pool: --policy {name}",
             )
         self._policy = made
+
+    async def load(self) -> None:
+        """Let the policy load its model, which it may put off until it is first asked."""
+        await self._policy.logprobs([0], [0])
 
     async def generate(self, request: Any) -> Any:
         answer = await self._policy.generate(_REQUESTS.validate_python(request))

@@ -46,6 +46,8 @@ class _Answer:
 
     def __init__(self, prompt: tuple[int, ...], limit: int, temperature: float, top_p: float, seed: int) -> None:
         self.prompt, self.limit, self.temperature, self.top_p = prompt, limit, temperature, top_p
+        self.model: NumpyLlama
+        """The one that was served when it was begun."""
         self.version = ""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.token_ids: list[int] = []
@@ -86,8 +88,6 @@ class TinyPolicy(Policy):
         self._chat = SmallChat(self._folder)
         self._model = NumpyLlama.load(self._folder)
         self._version = self.settings.model
-        self._published: tuple[NumpyLlama, str] | None = None
-        """A new model and its version, which is served as soon as the answers in progress are done."""
         self._waiting: deque[_Answer] = deque()
         self._work: asyncio.Task[None] | None = None
 
@@ -131,17 +131,15 @@ class TinyPolicy(Policy):
             self._work = asyncio.create_task(self._answer_all())
 
     async def _answer_all(self) -> None:
-        """Generate until no requests are left. New requests join in between, unless a new model is waiting."""
+        """Generate until no requests are left. New requests join in between."""
         running: list[tuple[_Answer, Row]] = []
         while True:
             # Let all agents submit requests first: agents in lockstep then share the same batches.
             await asyncio.sleep(0)
-            if self._published is not None and not running:
-                (self._model, self._version), self._published = self._published, None
-            while self._waiting and self._published is None and len(running) < self.settings.batch:
+            while self._waiting and len(running) < self.settings.batch:
                 answer = self._waiting.popleft()
-                answer.version = self._version
-                running.append((answer, self._model.read(answer.prompt)))
+                answer.model, answer.version = self._model, self._version
+                running.append((answer, answer.model.read(answer.prompt)))
             if not running:
                 return
             going_on = []
@@ -153,17 +151,16 @@ class TinyPolicy(Policy):
                     answer.future.set_result(None)
                 else:
                     going_on.append((answer, row))
-            if going_on:
-                self._model.step([row for _, row in going_on], [answer.token_ids[-1] for answer, _ in going_on])
+            for model in dict.fromkeys(answer.model for answer, _ in going_on):
+                some = [(answer, row) for answer, row in going_on if answer.model is model]
+                model.step([row for _, row in some], [answer.token_ids[-1] for answer, _ in some])
             running = going_on
 
     async def publish(self, adapter: Path, version: str) -> None:
         """Answers in progress finish with the weights that they started with."""
         whole = not (adapter / "adapter_config.json").is_file()
-        self._published = (NumpyLlama.load(adapter) if whole else NumpyLlama.load(self._folder, adapter)), version
-        self._begin()
-        while self._published is not None:
-            await asyncio.sleep(0)
+        places = (adapter,) if whole else (self._folder, adapter)
+        self._model, self._version = await asyncio.to_thread(NumpyLlama.load, *places), version
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         ids = [*prompt_ids, *token_ids]

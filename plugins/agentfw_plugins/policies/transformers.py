@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -67,6 +67,28 @@ class TransformersPolicy(Policy):
         self._engine = Engine(self._weights.of_base, self._chat.end_ids, self.settings.batch, self.settings.model)
 
     async def generate(self, request: Request) -> Generation:
+        return await self._answer(request, None)
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        ids, told = list[int](), ""
+        loop = asyncio.get_running_loop()
+
+        def heard(token: int) -> None:
+            nonlocal told
+            ids.append(token)
+            text = self._chat.text(ids)
+            # A character that is not complete yet is told with the token that completes it.
+            if text.startswith(told) and not text.endswith("\ufffd") and text != told:
+                new, told = text[len(told) :], text
+                loop.call_soon_threadsafe(tell, new)
+
+        generation = await self._answer(request, heard)
+        if generation.text != told:
+            loop.call_soon(tell, generation.text.removeprefix(told))
+            await asyncio.sleep(0)
+        return generation
+
+    async def _answer(self, request: Request, heard: Callable[[int], object] | None) -> Generation:
         prompt = self._chat.prompt(request.messages, request.actions, request.before)
         room = self._context - len(prompt)
         if room < 1:
@@ -82,6 +104,7 @@ class TransformersPolicy(Policy):
             temperature=1.0 if sampling.temperature is None else sampling.temperature,
             top_p=1.0 if sampling.top_p is None else sampling.top_p,
             seed=request_seed(request, prompt),
+            heard=heard,
         )
         sampled = await asyncio.wrap_future(self._engine.sample(job))
         pieces = self._chat.pieces(sampled.token_ids)

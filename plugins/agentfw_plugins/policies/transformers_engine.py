@@ -47,6 +47,8 @@ class Job:
     temperature: float = 1.0
     top_p: float = 1.0
     seed: int = 0
+    heard: Callable[[int], object] | None = None
+    """Called with each token when it is sampled, on the engine's thread."""
     future: Future[Sampled] = field(default_factory=Future)
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -330,6 +332,8 @@ class Engine:
                 )
             job.token_ids.append(token)
             job.logprobs.append(logprob)
+            if job.heard is not None:
+                job.heard(token)
             stopped = token in self._end_ids
             if stopped or len(job.token_ids) >= job.limit:
                 self._leave(row)

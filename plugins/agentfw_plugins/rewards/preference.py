@@ -93,6 +93,16 @@ class Preference(RewardModel):
             newer.save(folder)
         return True
 
+    async def forget(self, user: str) -> bool:
+        if user not in self._users:
+            return False
+        with translated_errors():
+            self.model = self.model.without(user)
+            self.model.save(self.settings.model)
+        self._users.discard(user)
+        self._heard = {key: rows for key, rows in self._heard.items() if rows[0][0] != user}
+        return True
+
     def _scored(self, episode: Episode) -> Iterator[Score]:
         thought = self._thought(episode)
         value = UNSCORED

@@ -19,6 +19,11 @@ REGISTRATION = Registration(
             "Whether each answer could be parsed and carried out",
         ),
         Component(
+            "feedback",
+            "agentfw_plugins.rewards.feedback:Feedback",
+            "What the user said of the answers, good or bad",
+        ),
+        Component(
             "rubric",
             "agentfw_plugins.rewards.rubric:Rubric",
             "Any policy as a judge that compares samples of one task, by rules in words",

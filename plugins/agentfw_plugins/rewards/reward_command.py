@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out
+from agentfw.out import Out, counted
 
 from ..command_options import json_option, one_line
 
@@ -196,7 +196,7 @@ def evaluate(interactions: Path, count: int, by: Any, model: Path, out: Out) -> 
         out.data(found.as_dict())
         return
     rows = [[f"recall@{found.count}", f"{found.recall:.4f}"], [f"NDCG@{found.count}", f"{found.ndcg:.4f}"]]
-    out.table(["figure", f"of {found.users:,} users"], rows, right=(1,))
+    out.table(["figure", f"of {counted(found.users, 'user')}"], rows, right=(1,))
 
 
 @reward.command()

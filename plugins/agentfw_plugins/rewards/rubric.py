@@ -19,39 +19,20 @@ from there: its episodes are on disk, and so are the scores so far.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import astuple
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from agentfw import (
-    Brief,
-    Choice,
-    Episode,
-    Host,
-    Message,
-    Moment,
-    Observation,
-    Policy,
-    Request,
-    RewardModel,
-    Score,
-    Settings,
-    Track,
-    Turn,
-    Usage,
-)
-from agentfw.errors import PluginError, RequestRefusedError, SettingsError
-from agentfw.runs import SamplingSettings
-from agentfw_rewardmodels.rubric import LONGEST, Answer, JudgeRefused, RubricJudge
+from agentfw import Episode, Host, Message, Score, Track, Turn, Usage
+from agentfw.errors import SettingsError
+from agentfw_rewardmodels.rubric import LONGEST, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
-from agentfw_rewardmodels.rubric import Usage as JudgeUsage
 
-from .library_errors import translated_errors
+from .judged import JudgedReward, JudgeSettings, refusals
 
 __all__ = ["Rubric", "RubricSettings"]
 
@@ -59,67 +40,39 @@ _Judged = tuple[Episode, Turn | None, Sequence[JudgedMessage]]
 """An attempt, with its episode and, if a turn is judged by itself, its turn."""
 
 
-class RubricSettings(Settings):
-    policy: Choice = Field(Choice(name="openai"), description="Policy that judges, with its settings.")
-    sampling: SamplingSettings = Field(
-        SamplingSettings(temperature=0), description="Sampling of the judge; temperature 0 is repeatable."
-    )
+class RubricSettings(JudgeSettings):
     rules: tuple[str, ...] = Field((), description="Rules of this task, added to the general rubric.")
     rules_file: str = Field("", description="File of rules, one paragraph each.")
     longest: int = Field(
         LONGEST, ge=2, description="Maximum number of characters shown of an attempt; the middle is cut."
     )
-    parallel: int = Field(8, ge=1, description="Maximum number of groups judged at once.")
-    retries: int = Field(2, ge=0, description="Number of retries after an unusable answer.")
-    cache: str = Field("", description="File of cached judgements. Default: judgements.db in the run's folder.")
     per: Literal["episode", "turn"] = Field(
         "episode",
         description="What is judged: whole episodes, or each turn against the same turn of the other samples.",
     )
     track: Track = Field("base", description="Track of the score; `personal` if the rules are one user's.")
 
-    @field_validator("policy", mode="before")
-    @classmethod
-    def _one(cls, value: object) -> object:
-        return {"name": value} if isinstance(value, str) else value
 
-
-class Rubric(RewardModel):
+class Rubric(JudgedReward[RubricJudge]):
     """One score per episode, from 0 to 1, and whether the judge failed."""
 
+    reward, cache_file = "rubric", "judgements.db"
+
     def __init__(self, settings: RubricSettings, *, host: Host) -> None:
+        super().__init__(settings, host)
         self.settings = settings
-        choice = settings.policy
-        made = host.create("policy", choice.name, choice.settings, where="reward.rubric.policy")
-        if not isinstance(made, Policy):
-            raise PluginError(
-                f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="choose another policy"
-            )
-        self.policy = made
         self._rules = (*settings.rules, *_rules_in(settings.rules_file))
-        self._cache: str | Path = settings.cache or ":memory:"
-        self._version = host.find("policy", choice.name).record.version
-        self._made: RubricJudge | None = None
 
-    def open(self, folder: Path) -> None:
-        if not self.settings.cache:
-            self._cache = folder / "judgements.db"
-        _ = self.judge  # reports a bad cache file before anything is played
-
-    @property
-    def judge(self) -> RubricJudge:
-        if self._made is None:
-            with translated_errors():
-                self._made = RubricJudge(
-                    self._ask,
-                    name=self._name(),
-                    rules=self._rules,
-                    cache=self._cache,
-                    parallel=self.settings.parallel,
-                    retries=self.settings.retries,
-                    longest=self.settings.longest,
-                )
-        return self._made
+    def make_judge(self) -> RubricJudge:
+        return RubricJudge(
+            self.ask,
+            name=self.name,
+            rules=self._rules,
+            cache=self.cache,
+            parallel=self.settings.parallel,
+            retries=self.settings.retries,
+            longest=self.settings.longest,
+        )
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return list(chain.from_iterable(await asyncio.gather(*map(self._judged, self._compared(group)))))
@@ -146,10 +99,8 @@ class Rubric(RewardModel):
 
     async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
         """The scores of attempts that are compared with each other."""
-        try:
+        with refusals():
             judgement = await self.judge.judge([attempt for _, _, attempt in group])
-        except JudgeRefused as refusal:
-            raise refusal.__cause__ or refusal from None
         scores: list[Score] = []
         usages = chain([Usage(*astuple(judgement.usage))], repeat(Usage(0, 0, 0)))
         for (episode, turn, _), value, usage in zip(group, judgement.scores, usages, strict=False):
@@ -158,35 +109,6 @@ class Rubric(RewardModel):
             scores.append(Score(episode.id, "rubric", value, track, round, index, usage=usage))
             scores.append(Score(episode.id, "rubric_failed", failed, "base", round, index, counts=False))
         return scores
-
-    async def close(self) -> None:
-        if self._made is not None:
-            self._made.close()
-            self._made = None
-        await self.policy.close()
-
-    def _name(self) -> str:
-        """Identifies the judge: policy, version, settings and sampling. A change invalidates cached marks."""
-        choice = self.settings.policy
-        about = {"settings": choice.settings, "sampling": self.settings.sampling.model_dump()}
-        return f"{choice.name} {self._version} {json.dumps(about, sort_keys=True, default=str)}"
-
-    async def _ask(self, messages: Sequence[JudgedMessage]) -> Answer:
-        conversation = [Message(str(message["role"]), str(message["content"])) for message in messages]
-        question = conversation[1].content
-        try:
-            generation = await self.policy.generate(
-                Request(
-                    conversation,
-                    sampling=self.settings.sampling.sampling(len(conversation)),
-                    # The same content, for a judge that is a program.
-                    moment=Moment(0, (Observation(0, "question", {"turn": len(conversation) // 2}, question),)),
-                    brief=Brief(conversation[0].content),
-                )
-            )
-        except RequestRefusedError as error:
-            raise JudgeRefused(str(error)) from error
-        return Answer(generation.text, JudgeUsage(*astuple(generation.usage)))
 
 
 def _attempt(episode: Episode) -> list[JudgedMessage]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Action, Tool, Toolbox
-from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError
+from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, nearest
 
 from .mcp_link import Link, Lost
 from .mcp_settings import MCPSettings
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from mcp.types import Tool as Listed
 
 __all__ = ["MCPSettings", "MCPToolbox"]
+
+
+_OPEN = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "unevaluatedProperties"}
+"""Keywords of JSON schema that may allow more properties than are listed in `properties`."""
+_MOST, _LONGEST = 8, 100  # of arguments that a model made up: how many are named, and characters of a name
 
 
 class MCPToolbox(Toolbox):
@@ -106,7 +111,26 @@ class _MCPTool(Tool):
         self.timeout = box.settings.timeout
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
+        # Many servers ignore arguments that they don't know, and the model would never learn that one had no effect.
+        if unknown := unknown_arguments(self.action.parameters, arguments):
+            raise InterventionRefused(f"{self.action.name} can't be called like this: {'; '.join(unknown)}")
         return await self._box.call(self._name, arguments)
+
+
+def unknown_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the names of the arguments. Nothing, where the schema leaves open what there may be."""
+    known = schema.get("properties")
+    if (
+        not isinstance(known, Mapping)
+        or schema.get("additionalProperties", False) is not False
+        or _OPEN & schema.keys()
+    ):
+        return []
+    found = []
+    for name in [name for name in arguments if name not in known][:_MOST]:
+        guess = nearest(name[:_LONGEST], known)
+        found.append(f"{name[:_LONGEST]}: no such argument" + (f'; did you mean "{guess}"?' if guess else ""))
+    return found
 
 
 def answer_of(name: str, result: CallToolResult, longest: int) -> str:

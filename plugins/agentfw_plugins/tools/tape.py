@@ -29,7 +29,7 @@ from pydantic import Field, field_validator
 from agentfw import Action, Choice, Host, Settings, Tool, Toolbox
 from agentfw.errors import InterventionRefused, PluginError, StorageError, UsageError
 
-__all__ = ["Tape", "TapeSettings", "same_call"]
+__all__ = ["Tape", "TapeFile", "TapeSettings", "same_call"]
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tool (name TEXT PRIMARY KEY, description TEXT, parameters TEXT, takes REAL, timeout REAL);
@@ -55,6 +55,47 @@ class TapeSettings(Settings):
         return {"name": value} if isinstance(value, str) else value
 
 
+class TapeFile:
+    """The file of a tape. What was kept is on disk, and processes can share it."""
+
+    def __init__(self, path: str, *, where: str) -> None:
+        """Open a tape, or make one. `where` names the setting in an error."""
+        self.path = Path(path).expanduser()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._rows = sqlite3.connect(self.path, isolation_level=None, timeout=60)
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"{where}: can't open {path}: {error}", fix="choose another file") from None
+        try:
+            self._rows.execute("PRAGMA journal_mode=WAL")
+            self._rows.executescript(_TABLES)
+        except sqlite3.Error as error:
+            self._rows.close()
+            raise StorageError(f"{where}: can't open {path}: {error}", fix="choose another file") from None
+
+    def answer(self, key: bytes) -> str | None:
+        """The answer that was kept under a key."""
+        found = self.execute("SELECT answer FROM answer WHERE key = ?", key)
+        return str(found[0][0]) if found else None
+
+    def keep(self, key: bytes, tool: str, arguments: str, answer: str) -> str:
+        """Keep an answer, and return it as it was kept."""
+        shown, kept = (text.encode("utf-8", "replace").decode() for text in (arguments, answer))
+        self.execute("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", key, tool, shown, kept)
+        return kept
+
+    def execute(self, sql: str, *values: Any) -> list[Any]:
+        try:
+            return self._rows.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"the tape {self.path} can't be used: {error}", fix="free disk space, or choose another file"
+            ) from None
+
+    def close(self) -> None:
+        self._rows.close()
+
+
 class Tape(Toolbox):
     """The tools of another toolbox, with their recorded answers."""
 
@@ -66,31 +107,27 @@ class Tape(Toolbox):
             raise PluginError(f'tool "{inner.name}" is no Toolbox but {type(made).__name__}', fix="choose another tool")
         self._inner = made
         self._opened = False
-        self._rows: sqlite3.Connection | None = None
+        self._file: TapeFile | None = None
         self._under_way: dict[bytes, asyncio.Lock] = {}
         self.hits = self.misses = 0
         """Number of calls with and without a recorded answer."""
 
     async def open(self) -> Sequence[Tool]:
-        path = Path(self.settings.path).expanduser()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._rows = sqlite3.connect(path, isolation_level=None, timeout=60)
-            self._rows.execute("PRAGMA journal_mode=WAL")
-            self._rows.executescript(_TABLES)
-        except (OSError, sqlite3.Error) as error:
-            raise StorageError(f"tool.tape.path: can't open {path}: {error}", fix="choose another file") from None
+        self._file = TapeFile(self.settings.path, where="tool.tape.path")
         if self.settings.mode != "replay":
             tools = await self._inner.open()
             self._opened = True
             for tool in tools:
                 about = (tool.action.name, tool.action.description, json.dumps(tool.action.parameters))
-                self._execute("INSERT OR REPLACE INTO tool VALUES (?, ?, ?, ?, ?)", *about, tool.takes, tool.timeout)
+                self._file.execute(
+                    "INSERT OR REPLACE INTO tool VALUES (?, ?, ?, ?, ?)", *about, tool.takes, tool.timeout
+                )
             return [_Taped(self, tool.action, tool.takes, tool.timeout, tool) for tool in tools]
-        known = self._execute("SELECT name, description, parameters, takes, timeout FROM tool ORDER BY rowid")
+        known = self._file.execute("SELECT name, description, parameters, takes, timeout FROM tool ORDER BY rowid")
         if not known:
             raise UsageError(
-                f"the tape {path} is empty, so there is nothing to replay", fix="record with mode=both first"
+                f"the tape {self.settings.path} is empty, so there is nothing to replay",
+                fix="record with mode=both first",
             )
         return [
             _Taped(self, Action(name, description, json.loads(parameters)), takes, timeout, None)
@@ -98,15 +135,16 @@ class Tape(Toolbox):
         ]
 
     async def close(self) -> None:
-        rows, self._rows = self._rows, None
-        if rows is not None:
-            rows.close()
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
         if self._opened:
             self._opened = False
             await self._inner.close()
 
     async def call(self, tool: Tool | None, name: str, arguments: Mapping[str, Any]) -> str:
         """The recorded answer, or the tool's own, which is on disk before it is given."""
+        assert self._file is not None
         text = same_call(arguments)
         key = blake2b(
             f"{name}\0{self.settings.state}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16
@@ -114,27 +152,15 @@ class Tape(Toolbox):
         # Two episodes that make the same call at the same time make it once.
         async with self._under_way.setdefault(key, asyncio.Lock()):
             if self.settings.mode != "record":
-                found = self._execute("SELECT answer FROM answer WHERE key = ?", key)
-                if found:
+                found = self._file.answer(key)
+                if found is not None:
                     self.hits += 1
-                    return str(found[0][0])
+                    return found
             self.misses += 1
             if tool is None:
                 raise InterventionRefused(f"the tape has no answer of {name} to these arguments")
             answer = await tool.call(arguments)
-            shown = text.encode("utf-8", "replace").decode()
-            kept = answer.encode("utf-8", "replace").decode()
-            self._execute("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", key, name, shown, kept)
-            return kept
-
-    def _execute(self, sql: str, *values: Any) -> list[Any]:
-        assert self._rows is not None
-        try:
-            return self._rows.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise StorageError(
-                f"the tape {self.settings.path} can't be used: {error}", fix="free disk space, or choose another file"
-            ) from None
+            return self._file.keep(key, name, text, answer)
 
 
 class _Taped(Tool):

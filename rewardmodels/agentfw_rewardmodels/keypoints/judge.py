@@ -10,13 +10,14 @@
     ({'procedure': 4, 'personal': 1}, (2, 0))
 
 A bad answer is data, not an exception: the judge is told what was wrong and asked again, and after that the attempt
-counts as not judged. Exceptions of `ask` pass through, because an unreachable server isn't a bad answer.
+counts as not judged. Exceptions of `ask` pass through, because an unreachable server isn't a bad answer. Only
+`JudgeRefused` counts as a failure, unless the judge has never answered.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -24,17 +25,19 @@ from pathlib import Path
 from agentfw_rewardmodels.errors import BadInputError
 from agentfw_rewardmodels.json_in_text import json_values
 from agentfw_rewardmodels.keypoints.question import Attempt, make_question
+from agentfw_rewardmodels.rubric.answer import Answer, Usage
 from agentfw_rewardmodels.rubric.cache import JudgementCache
+from agentfw_rewardmodels.rubric.judge import Ask, JudgeRefused
 from agentfw_rewardmodels.rubric.marks import Mark
 
 __all__ = ["HEADS", "KeypointJudge", "KeypointJudgement"]
 
-Ask = Callable[[Sequence[Mapping[str, object]]], Awaitable[str]]
 HEADS = ("procedure", "personal", "proactive")
 """The heads of the ETAPP benchmark."""
 LONGEST = 20_000
 _POINTS = 2
 """The mark of a point that was fully met."""
+_NO_USAGE = Usage(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class KeypointJudgement:
     """How far each point was met, from 0 to 2."""
     failure: str = ""
     """Why it couldn't be judged, or empty."""
+    usage: Usage = field(default=_NO_USAGE, compare=False)
+    """Tokens of the questions asked about it. 0 if the marks came from the cache."""
 
 
 class KeypointJudge:
@@ -75,6 +80,7 @@ class KeypointJudge:
         self._ask, self._cache = ask, JudgementCache(cache)
         self._parallel, self._retries, self._longest = parallel, retries, longest
         self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._answered = False
 
     async def judge(self, attempt: Attempt) -> KeypointJudgement:
         """Judge one attempt."""
@@ -83,6 +89,7 @@ class KeypointJudge:
         key = self._key(messages)
         kept = self._cache.get(key, len(self.heads) + count)
         if kept is not None:
+            self._answered = True
             return self._judgement([round(mark.score * self.scale) for mark in kept[: len(self.heads)]], kept)
         async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._parallel)):
             return await self._asked(messages, count, key)
@@ -93,24 +100,34 @@ class KeypointJudge:
     # Helpers
 
     async def _asked(self, messages: Sequence[Mapping[str, object]], count: int, key: str) -> KeypointJudgement:
-        failure, asked = "", list(messages)
+        failure, asked, usage = "", list(messages), _NO_USAGE
         for _ in range(self._retries + 1):
-            text = await self._ask(asked)
             try:
-                marks, points = self._read(text, count)
+                given = await self._ask(asked)
+            except JudgeRefused as refusal:
+                # A judge that has never answered is misconfigured. Raise, instead of failing every attempt.
+                if not self._answered:
+                    raise
+                return KeypointJudgement(failure=str(refusal), usage=usage)
+            self._answered = True
+            answer = given if isinstance(given, Answer) else Answer(given)
+            usage += answer.usage
+            try:
+                marks, points = self._read(answer.text, count)
             except ValueError as problem:
                 failure = str(problem)
+                said = {"role": "assistant", "content": answer.text[:2000]}
                 request = f"That can't be used: {failure}. Answer with the JSON object alone."
-                asked = [*messages, {"role": "assistant", "content": text[:2000]}, {"role": "user", "content": request}]
+                asked = [*messages, said, {"role": "user", "content": request}]
                 continue
             kept = [Mark(mark / self.scale) for mark in marks] + [Mark(point / _POINTS) for point in points]
             self._cache.put(key, self.name, kept)
-            return self._judgement(marks, kept)
-        return KeypointJudgement(failure=failure)
+            return self._judgement(marks, kept, usage)
+        return KeypointJudgement(failure=failure, usage=usage)
 
-    def _judgement(self, marks: Sequence[int], kept: Sequence[Mark]) -> KeypointJudgement:
+    def _judgement(self, marks: Sequence[int], kept: Sequence[Mark], usage: Usage = _NO_USAGE) -> KeypointJudgement:
         points = tuple(round(mark.score * _POINTS) for mark in kept[len(self.heads) :])
-        return KeypointJudgement(dict(zip(self.heads, marks, strict=True)), points)
+        return KeypointJudgement(dict(zip(self.heads, marks, strict=True)), points, usage=usage)
 
     def _read(self, text: str, count: int) -> tuple[list[int], list[int]]:
         """Return the marks and the points of an answer. Raises ValueError in words that the judge can read."""

@@ -26,6 +26,7 @@ import importlib.util
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -115,17 +116,7 @@ class WordLlamaEncoder:
         folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
         if folder is None or not all((folder / name).is_file() for name in (WEIGHTS, TOKENIZER)):
             raise MissingExtraError("the encoder wordllama", "rewardmodels", module="wordllama")
-        from safetensors.numpy import load_file
-        from tokenizers import Tokenizer
-
-        digest = hashlib.blake2b(digest_size=6)
-        for name in (WEIGHTS, TOKENIZER):
-            digest.update((folder / name).read_bytes())
-        self.version = digest.hexdigest()
-        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        self._vectors = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
+        self._vectors, self._tokenizer, self.version = _read_wordllama(folder)
 
     def encode(self, texts: Sequence[str]) -> Float32Array:
         rows = np.empty((len(texts), self._vectors.shape[1]), np.float32)
@@ -134,6 +125,21 @@ class WordLlamaEncoder:
             ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
             rows[place] = counts.astype(np.float32) @ self._vectors[ids]
         return _unit(rows)
+
+
+@lru_cache(maxsize=1)
+def _read_wordllama(folder: Path) -> tuple[Float32Array, Any, str]:
+    """Vectors, tokenizer and version. They are read once: that takes a second, and nobody changes what was read."""
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    digest = hashlib.blake2b(digest_size=6)
+    for name in (WEIGHTS, TOKENIZER):
+        digest.update((folder / name).read_bytes())
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32), tokenizer, digest.hexdigest()
 
 
 class SentenceTransformersEncoder:

@@ -17,6 +17,7 @@ from agentfw_rewardmodels.preference.checkpoints import Checkpoints, fingerprint
 from agentfw_rewardmodels.preference.cold_start import fit_cold_start, predict_from_profiles
 from agentfw_rewardmodels.preference.dataset import Dataset, Pairs, read_pairs
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
+from agentfw_rewardmodels.preference.hetero_data import hetero_texts, is_hetero_data
 from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profiles
 from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
@@ -40,6 +41,9 @@ def fit(
     progress: Callable[[Progress], None],
 ) -> tuple[ModelState, Encoder | None]:
     """Return the trained state, and the encoder if there are texts."""
+    if is_hetero_data(interactions):
+        of_items, of_users = hetero_texts(interactions)
+        items, profiles = of_items if items is None else items, of_users if profiles is None else profiles
     texts = {} if items is None else read_items(items)
     views = {} if profiles is None else read_profiles(profiles)
     opened = open_encoder(encoder) if texts or views else None

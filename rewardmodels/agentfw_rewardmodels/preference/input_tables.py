@@ -4,7 +4,8 @@
     >>> table.likes, table.duplicates, table.contradictions
     ((('ana', 'museum'),), 1, 1)
 
-A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows. A row is a
+A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows. Interactions
+can also be a graph, see hetero_data.py. A row is a
 mapping, or a tuple in the order of the columns. Interactions have the columns `user` and `item`, and optionally `value`
 (above 0 is a like, otherwise a dislike) and `time`.
 
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
+from agentfw_rewardmodels.preference.hetero_data import hetero_interactions, is_hetero_data
 
 __all__ = ["Interactions", "Profiles", "read_interactions", "read_items", "read_profile", "read_profiles"]
 
@@ -46,6 +48,8 @@ class Interactions:
 def read_interactions(source: Any, what: str = "interactions") -> Interactions:
     """Read likes and dislikes."""
     latest: dict[tuple[str, str], tuple[float, bool]] = {}
+    if is_hetero_data(source):
+        source = hetero_interactions(source)
     duplicates = contradictions = 0
     for place, row in enumerate(_rows(source, ("user", "item", "value", "time"), what), start=1):
         pair = _name(row, "user", what, place), _name(row, "item", what, place)

@@ -22,6 +22,7 @@ from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, Unknown
 from agentfw_rewardmodels.preference.dataset import popularity, read_pairs
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from agentfw_rewardmodels.preference.formulas import normalised
+from agentfw_rewardmodels.preference.hetero_data import with_embeddings
 from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profile, read_profiles
 from agentfw_rewardmodels.preference.metrics import by_user, recall_and_ndcg, top
 from agentfw_rewardmodels.preference.model_files import read_model, write_model
@@ -79,7 +80,8 @@ class PreferenceModel:
 
         A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, or rows.
 
-        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`.
+        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`. Or it
+          is a `HeteroData` of PyTorch Geometric, see hetero_data.py.
         - `items` has the columns `item` and `text`.
         - `profiles` has the column `user`, and one column for each view.
         - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.
@@ -207,6 +209,29 @@ class PreferenceModel:
         encoder = self._open() if texts or views else self._encoder
         state = self._state.taking(read_interactions(interactions), texts, views, encoder)
         return PreferenceModel(state, encoder, self._encoder_is)
+
+    def to_hetero_data(self, data: Any) -> Any:
+        """Return a copy of a graph of PyTorch Geometric whose users and items have an `embedding`.
+
+        The dot product of a user's and an item's is the score that `recommend(by="fused")` ranks by. Nodes that the
+        model doesn't know get zeros.
+        """
+        known = [user for user, place in self._places.items() if self._known[place]]
+        of_users = self._of(known, None).fused
+        return with_embeddings(
+            data,
+            dict(zip(known, of_users, strict=True)),
+            dict(zip(self._state.items, self._item_rows, strict=True)),
+        )
+
+    def without(self, user: str) -> PreferenceModel:
+        """Return a model without this user: without their likes, their profile and their vectors.
+
+        Others change only through the graph: what the user liked loses a neighbour.
+        """
+        if user not in self.users:
+            raise UnknownUserError(user)
+        return PreferenceModel(self._state.without(user), self._encoder, self._encoder_is)
 
     @overload
     def report(self) -> ModelReport: ...

@@ -141,6 +141,30 @@ class ModelState:
         untrained = np.arange(len(items)) >= len(self.items)
         return replace(new, own_items=new._with_neighbours(new.own_items, untrained))
 
+    def without(self, user: str) -> ModelState:
+        """Return a state without the row of a user and without their likes."""
+        place = self.users.index(user)
+        likes = self.likes[:, self.likes[0] != place]
+        if not likes.size:
+            raise BadInputError("no like would be left", fix="delete the model instead")
+        likes = np.stack([likes[0] - (likes[0] > place), likes[1]])
+        users = self.users[:place] + self.users[place + 1 :]
+        by_profile = np.delete(self.by_profile, place, axis=0)
+        return replace(
+            self,
+            users=users,
+            likes=likes,
+            own_users=np.delete(self.own_users, place, axis=0),
+            by_profile=by_profile,
+            facts={
+                **self.facts,
+                "users": len(users),
+                "likes": likes.shape[1],
+                "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
+                "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
+            },
+        )
+
     def _likes_with(
         self, interactions: Interactions, users: tuple[str, ...], items: tuple[str, ...]
     ) -> tuple[Pairs, int]:

@@ -452,6 +452,7 @@ def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLear
     assert second.logprobs(PROMPT, GOOD) != began
 
 
+@pytest.mark.slow
 def test_a_penalty_pulls_towards_where_training_began(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
 ) -> None:

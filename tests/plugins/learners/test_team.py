@@ -15,6 +15,8 @@ from agentfw.engine import LocalEngine
 from agentfw.errors import AgentfwError
 from agentfw.learner import Batch, Update
 from agentfw.optimizer import Loss
+from agentfw.seeds import Seeds
+from agentfw_plugins.learners.lessons import Lesson
 from agentfw_plugins.learners.settings import LoraSettings, SftSettings
 from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
 
@@ -23,7 +25,9 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
+from agentfw_plugins.learners.descent import Descent  # noqa: E402
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.network import Network  # noqa: E402
 from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
 from agentfw_plugins.learners.team import Team  # noqa: E402
 
@@ -43,7 +47,7 @@ def team(small_model: Path) -> Iterator[Team]:
 @pytest.fixture
 def learner_of(small_model: Path, team: Team) -> Make:
     def make(*, workers: int = 1, **changes: Any) -> LoraLearner:
-        values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48, **changes}
+        values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48, "workers": workers, **changes}
         return _with_team(LoraLearner(LoraSettings(**values)), team if workers > 1 else None)
 
     return make
@@ -102,6 +106,52 @@ def test_all_weights_can_be_trained_with_workers_of_its_own(small_model: Path, m
 
     assert together[-1].metrics["workers_used"] == 2
     assert_equal(together, learned(LoraLearner(LoraSettings(**values)), make_batch, updates=2))
+
+
+@pytest.mark.slow
+def test_replicated_workers_go_through_the_batch_each_in_an_order_of_its_own(
+    learner_of: Make, make_batch: MakeBatch
+) -> None:
+    replicated = {"workers": 2, "minibatches": 2, "share": "replicated"}
+
+    together = learned(learner_of(**replicated), make_batch)
+    alone = learned(_with_team(learner_of(**replicated), None), make_batch)
+    exact = learned(learner_of(minibatches=2), make_batch)
+
+    assert_equal(together, alone)
+    (first, *_), (other, *_) = together, exact
+    assert first.metrics["steps"] == other.metrics["steps"] == 2
+    assert first.metrics["tokens_unique"] == pytest.approx(2 * other.metrics["tokens_unique"], rel=0.2)
+    assert any(not torch.equal(weights(first)[name], tensor) for name, tensor in weights(other).items())
+
+
+def test_the_gradient_of_a_replicated_step_is_the_mean_over_the_orders(small_model: Path) -> None:
+    network = Network(LoraSettings(model=str(small_model), gradient_clip=1e9), Seeds(7))
+    found = lessons_of(6)
+
+    def gradient(*orders: list[Any]) -> Any:
+        descent = Descent(network, torch.optim.SGD(network.parameters(), lr=1e-30), network.settings, 1e-30)
+        descent.learn([orders[0]], Loss(), 1, replicas=[[order] for order in orders[1:]])
+        return torch.cat([parameter.grad.flatten() for parameter in network.parameters()])
+
+    one, other, both = gradient(found[:3]), gradient(found[2:5]), gradient(found[:3], found[2:5])
+
+    assert torch.allclose(both, (one + other) / 2, atol=1e-7)
+    assert not torch.allclose(one, other, atol=1e-5)
+
+
+def lessons_of(count: int) -> list[Lesson]:
+    """Lessons of several tasks, each of one turn."""
+    return [
+        Lesson(TurnTokens(prompt, sampled), advantage, (), task=number, turn=0, episode=str(number))
+        for number, ((prompt, sampled, advantage),) in enumerate(episodes(3, count))
+    ]
+
+
+@pytest.mark.parametrize("alone", [{"workers": 2}, {"minibatches": 2}])
+def test_replicated_workers_that_would_all_compute_the_same_are_refused(alone: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="two or more workers and minibatches"):
+        LoraSettings(share="replicated", **alone)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -111,6 +111,7 @@ def test_the_prompt_of_a_turn_that_is_not_there_is_not_computed() -> None:
     assert (packed.nodes.tolist(), packed.targets.tolist()) == ([1], [3])
 
 
+@pytest.mark.slow
 @given(some_turns, st.integers(1, 40))
 def test_plain_packing_has_a_row_for_each_turn(turns: list[TurnTokens], budget: int) -> None:
     found: dict[int, list[int]] = {}

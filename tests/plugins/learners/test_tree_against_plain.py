@@ -100,6 +100,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_other_families_of_models_come_out_the_same_or_are_refused(
     make_model: Callable[..., Path], tmp_path: Path, family: str

@@ -49,6 +49,7 @@ def attended(packed: Packed, heads: int = 2, key_heads: int = 1, width: int = 16
     return found, tree_attention.attend(query, key, value, packed.blocks, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("heads", "key_heads", "width"), [(2, 2, 16), (4, 2, 32), (3, 1, 12)])
 def test_it_gives_what_the_rectangles_give(heads: int, key_heads: int, width: int) -> None:
     """Also for heads that are narrower than flex attention has kernels for."""

@@ -170,6 +170,7 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
     assert {field.name for field in fields(GraphSettings)} - set(type(plain).model_fields) == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -227,3 +228,40 @@ def test_the_graph_of_a_run_is_a_library_file(tmp_path: Path) -> None:
     asyncio.run(mine.close())
     with SkillGraph.open(tmp_path / "skills.db", tenant="agentfw") as graph:
         assert graph.stats().nodes["skill"] == 2
+
+
+def test_a_user_is_forgotten_and_others_are_not(tmp_path: Path) -> None:
+    mine, ben = memory(tmp_path), replace(TASK, user="ben")
+    learn(mine, episode())
+    learn(mine, episode(ben))
+
+    receipt = asyncio.run(mine.forget("ana"))
+
+    assert receipt["skills"] == 2
+    assert recalled(mine, "move my meeting") == []
+    assert len(recalled(mine, "move my meeting", ben)) == 2
+
+
+def test_one_list_shows_everyone_what_anyone_said_and_forgets_nobody(tmp_path: Path) -> None:
+    mine = memory(tmp_path, one_list=True)
+
+    learn(mine, episode())
+
+    assert len(recalled(mine, "move my meeting", replace(TASK, user="ben"))) == 2
+    with pytest.raises(UsageError, match="doesn't know who said what"):
+        asyncio.run(mine.forget("ana"))
+
+
+def test_by_value_the_most_rewarded_of_similar_skills_are_shown(tmp_path: Path) -> None:
+    mine = memory(tmp_path, by_value=10, learn_from=0.5, new_skills=1)
+    with_value = {}
+    for number, (words, reward) in enumerate((("quiet rooms", 0.6), ("large rooms", 0.9), ("light rooms", 0.7))):
+        one = episode(replace(TASK, index=number))
+        one.events[-1].data["text"] = f"I prefer {words}."
+        one.events[2].data["text"] = ""
+        learn(mine, one, reward)
+        with_value[words] = reward
+
+    found = asyncio.run(mine.recall(Query("which room for the meeting?", TASK, limit=2)))
+
+    assert [one.text.partition("prefer ")[2].partition(" (")[0] for one in found] == ["large rooms", "light rooms"]

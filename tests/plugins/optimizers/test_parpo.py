@@ -7,7 +7,7 @@ from math import sqrt
 
 import pytest
 
-from agentfw.errors import StorageError
+from agentfw.errors import SettingsError, StorageError
 from agentfw_plugins.optimizers.parpo import Anchor
 
 AT_ONCE = {"variance": "batch", "warm_up": 1}
@@ -253,3 +253,25 @@ def test_alone_a_base_reward_is_measured_from_the_running_mean_of_its_query(chos
     again = chosen("parpo", {**AT_ONCE, "base_baseline": "running"})
     again.restore(json.loads(json.dumps(running.state())))
     assert again.queries == running.queries
+
+
+def test_a_training_starts_with_the_anchors_of_another_one(chosen, make, tmp_path) -> None:
+    first = chosen("parpo", AT_ONCE)
+    first.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps({"update": 1, "optimizer": first.state()}))
+
+    second = chosen("parpo", {**AT_ONCE, "anchors": str(state)})
+
+    assert second.anchors == {"ada": Anchor(2.0, 1.0, 1)}
+    with pytest.raises(SettingsError, match=r"optimizer\.anchors"):
+        chosen("parpo", {"anchors": str(tmp_path / "nothing.json")})
+
+
+def test_a_user_can_be_forgotten(chosen, make) -> None:
+    parpo = chosen("parpo", AT_ONCE)
+    parpo.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
+
+    assert parpo.forget("ada")
+    assert not parpo.forget("ada")
+    assert parpo.state()["anchors"] == {}

@@ -62,6 +62,8 @@ class FragilePolicy(Policy):
             file.write(f"{self.number} {version}\\n")
 
     async def logprobs(self, prompt_ids, token_ids):
+        if (self.folder / "broken").exists() and self.number == 0:
+            raise OSError("the weights are torn")
         wrong = (self.folder / "other weights").exists() and self.number >= 2
         return [-1.0 - wrong for _ in token_ids]
 
@@ -242,6 +244,23 @@ def test_a_pool_that_cannot_start_says_what_its_replicas_said(host: Host, tmp_pa
         assert caught.value.fix == "download them"
 
     run(host, fragile(tmp_path, replicas=1, fails_to_start=True), test)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("least", [1, 2])
+def test_a_replica_that_cannot_load_its_model_gets_no_request(host: Host, tmp_path: Path, least: int) -> None:
+    (tmp_path / "broken").touch()
+
+    async def test(pool: PoolPolicy) -> None:
+        if least == 2:
+            with pytest.raises(EndpointError, match=r"1 of 2 replicas .* OSError: the weights are torn"):
+                await pool.generate(ask("hello"))
+            return
+        answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(4)))
+        assert {answer.text for answer in answers} == {"hello by 1"}
+        assert pool.metrics()["pool_replicas"] == 1
+
+    run(host, fragile(tmp_path, least_replicas=least), test)
 
 
 def test_a_program_is_refused(host: Host) -> None:

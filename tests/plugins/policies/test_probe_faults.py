@@ -107,6 +107,7 @@ def training(
     return Training(model, first, second, probe, base, previous, newest, arithmetic(sampled, base))
 
 
+@pytest.mark.slow
 def test_what_was_published_is_proven(training: Training) -> None:
     assert training.check(served(training.model, training.probe, training.first, training.second))
 

@@ -88,6 +88,7 @@ def test_its_answers_are_understood(kept: Sequence[Episode]) -> None:
     assert sum(formats) / len(formats) >= 0.98
 
 
+@pytest.mark.slow
 def test_it_errs_less_than_any_simple_rule(kept: Sequence[Episode]) -> None:
     errors = [sum(episode.series("error")) / len(episode.series("error")) for episode in kept]
 
@@ -111,6 +112,7 @@ def test_what_it_says_of_its_tokens_is_what_it_thinks_of_them(asked: Sequence[Re
     assert one.usage == Usage(prompt=len(one.prompt_ids), cached=0, sampled=len(one.token_ids))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.5, 1.0), (0.4, 1.0), (2.0, 0.9)])
 def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
     asked: Sequence[Request], temperature: float, top_p: float
@@ -166,15 +168,22 @@ def test_a_new_version_answers_under_its_name_and_the_old_one_is_gone(tmp_path: 
         folder / "model.safetensors",
     )
 
-    async def ask(policy: TinyPolicy) -> tuple[Generation, Generation]:
+    long = replace(asked[0], sampling=Sampling(seed=7, temperature=5.0, max_tokens=400))
+
+    async def ask(policy: TinyPolicy) -> list[Generation]:
+        alone = await policy.generate(long)
+        in_progress = asyncio.create_task(policy.generate(long))
         before = await policy.generate(asked[0])
         await policy.publish(folder, "noise@1")
-        return before, await policy.generate(asked[0])
+        assert not in_progress.done(), "a publication waits for no answer"
+        after = await policy.generate(asked[0])
+        return [alone, await in_progress, before, after]
 
-    before, after = using(ask)
+    alone, in_progress, before, after = using(ask)
 
     assert (before.version, after.version) == ("tiny", "noise@1")
     assert before.logprobs[0] != after.logprobs[0]
+    assert in_progress == alone, "an answer in progress keeps its version"
 
 
 def test_tokens_that_it_does_not_know_are_refused(asked: Sequence[Request]) -> None:

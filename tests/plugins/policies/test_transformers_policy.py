@@ -366,6 +366,7 @@ def broken_adapter(adapter: Path, folder: Path, change: Callable[[dict[str, Any]
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_an_adapter_that_does_not_fit_is_refused_and_the_one_before_stays(
     make_model: Make, make_adapter: Make, small_model: Path, tmp_path: Path, precision: str

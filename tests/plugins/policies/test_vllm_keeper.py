@@ -59,6 +59,7 @@ def family(path: Path) -> list[int]:
     return [int(pid) for pid in path.read_text().split()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaf", [False, True], ids=["polite", "deaf"])
 def test_closing_the_pipe_ends_the_command_and_its_children(tmp_path: Path, deaf: bool) -> None:
     keeper = subprocess.Popen(command(tmp_path / "pids", deaf=deaf), stdin=subprocess.PIPE, start_new_session=True)
@@ -87,6 +88,7 @@ def test_kill_9_of_the_starter_ends_everything(tmp_path: Path) -> None:
     assert soon(lambda: not any(alive(pid) for pid in pids))
 
 
+@pytest.mark.slow
 def test_a_terminated_keeper_takes_its_command_along(tmp_path: Path) -> None:
     keeper = subprocess.Popen(command(tmp_path / "pids"), stdin=subprocess.PIPE, start_new_session=True)
     pids = family(tmp_path / "pids")

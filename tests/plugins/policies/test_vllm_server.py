@@ -72,6 +72,7 @@ sys.exit(3)
 """
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_to_start_is_told_with_its_log_and_what_helps(small_model: Path, tmp_path: Path) -> None:
     with pytest.raises(EndpointError, match=r"ended with code 3 before it served anything") as caught:
         asked(make(small_model, python=program(tmp_path / "python", LOG)))
@@ -80,6 +81,7 @@ def test_a_server_that_fails_to_start_is_told_with_its_log_and_what_helps(small_
     assert "policy.memory" in caught.value.fix
 
 
+@pytest.mark.slow
 def test_a_python_without_vllm_is_told(small_model: Path) -> None:
     with pytest.raises(EndpointError, match="No module named") as caught:
         asked(make(small_model, python=sys.executable))
@@ -88,6 +90,7 @@ def test_a_python_without_vllm_is_told(small_model: Path) -> None:
         make(small_model, python="/no/python")
 
 
+@pytest.mark.slow
 def test_a_server_that_never_comes_up_has_a_deadline(small_model: Path, tmp_path: Path) -> None:
     began = time.monotonic()
 
@@ -114,6 +117,7 @@ http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_on_the_way_is_told_with_its_log(small_model: Path, tmp_path: Path) -> None:
     policy = make(small_model, python=program(tmp_path / "python", SERVE_THEN_DIE), retries=1)
 
@@ -185,6 +189,7 @@ def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_tokens_go_over_and_come_back(small_model: Path) -> None:
     with serving() as (address, server):
         answer = asked(make(small_model, base_url=address))
@@ -208,6 +213,7 @@ def logprobs_of(body: dict[str, Any], *, processed: bool) -> tuple[int, str]:
     return 200, json.dumps({"choices": [{"token_ids": [1] * body["max_tokens"], "logprobs": said}]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processed", [True, False])
 def test_logprobs_without_temperature_are_left_out(small_model: Path, processed: bool) -> None:
     """A server that somebody else has started may give the model's own logprobs, whatever it samples at."""
@@ -226,6 +232,7 @@ def test_logprobs_without_temperature_are_left_out(small_model: Path, processed:
     assert {answer.temperature for answer in answers} == {0.5}
 
 
+@pytest.mark.slow
 def test_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
     """A server takes top_k and others from the model's generation_config.json, unless they are in the request."""
     with serving() as (address, server):
@@ -235,6 +242,7 @@ def test_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
     assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -267,6 +275,7 @@ def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
     assert len(set(loaded)) == 3, "also a version that is published again gets a new name"
 
 
+@pytest.mark.slow
 def test_what_it_thinks_of_tokens_is_read_off_the_prompt(small_model: Path) -> None:
     with serving() as (address, _):
         found = using(make(small_model, base_url=address), lambda policy: policy.logprobs([5, 6, 7], [8, 9]))
@@ -274,6 +283,7 @@ def test_what_it_thinks_of_tokens_is_read_off_the_prompt(small_model: Path) -> N
     assert found == [-0.8, -0.9]
 
 
+@pytest.mark.slow
 def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
     async def use(policy: VLLMPolicy) -> None:
         await policy.rest()
@@ -286,6 +296,7 @@ def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
         assert [path for path, _ in server.seen] == ["sleep", "wake_up"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "said", "fix"),
     [
@@ -314,6 +325,7 @@ def test_what_a_server_refuses_is_told_with_what_helps(
     assert fix in caught.value.fix
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stuck_has_a_deadline(small_model: Path) -> None:
     def stuck(body: dict[str, Any]) -> tuple[int, str]:
         time.sleep(5)
@@ -323,6 +335,7 @@ def test_a_server_that_is_stuck_has_a_deadline(small_model: Path) -> None:
         asked(make(small_model, base_url=address, deadline=1.0))
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:
     long = Request([Message("user", "tea " * 300)], task=Task(3, 1))
 
@@ -330,6 +343,7 @@ def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> N
         using(make(small_model, base_url=address), lambda policy: policy.generate(long))
 
 
+@pytest.mark.slow
 def test_adapters_that_cannot_be_served_are_refused_before_the_server_is_asked(
     small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
 ) -> None:

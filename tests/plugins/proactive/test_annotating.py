@@ -96,6 +96,7 @@ def test_the_annotator_reads_the_whole_dialogue_but_not_what_was_triggered(tmp_p
     assert len(seen) == 2 * len(spoken)
 
 
+@pytest.mark.slow
 def test_answers_that_cannot_be_used_are_asked_for_again_and_failures_are_counted(tmp_path: Path) -> None:
     damaged = Counter[str]()
 
@@ -193,6 +194,7 @@ def test_answers_to_other_questions_are_not_used(tmp_path: Path) -> None:
     assert renamed.unused == first.answers
 
 
+@pytest.mark.slow
 def test_four_jobs_keep_four_requests_in_flight(tmp_path: Path) -> None:
     class Slow(Hindsight):
         async def wait(self) -> None:

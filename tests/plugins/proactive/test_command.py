@@ -135,6 +135,7 @@ def test_an_import_that_leaves_out_too_much_fails_but_keeps_the_rest(tmp_path: P
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_observed_uses_tell_which_parameters_are_required(tmp_path: Path) -> None:
     call(
         "make", "--domain", "abcd", "--dialogues", 200, "--set", 'flows=["refund_initiate"]', "--out", tmp_path / "data"

@@ -26,6 +26,7 @@ def check(name: str) -> dict[str, object]:
     return facts
 
 
+@pytest.mark.slow
 def test_the_public_domain_has_what_its_ontology_says() -> None:
     first, second = check("abcd"), check("abcd")
 
@@ -35,6 +36,7 @@ def test_the_public_domain_has_what_its_ontology_says() -> None:
     assert first == second
 
 
+@pytest.mark.slow
 def test_the_second_domain_is_a_yaml_file() -> None:
     facts = check("home_loan")
 
@@ -42,6 +44,7 @@ def test_the_second_domain_is_a_yaml_file() -> None:
     assert {file.suffix for file in (PLUGINS / "worlds" / "proactive" / "domains" / "home_loan").iterdir()} == {".yaml"}
 
 
+@pytest.mark.slow
 def test_no_code_knows_a_domain_by_name() -> None:
     importers = PLUGINS / "worlds" / "proactive" / "importers"
     found = []

@@ -320,6 +320,7 @@ def test_tokens_that_take_time_move_a_prediction_to_the_turn_at_which_it_lands()
     assert len(episode.series("rac")) == len(at_once.series("rac"))
 
 
+@pytest.mark.slow
 def test_what_an_event_driven_agent_says_is_less_out_of_date_when_it_lands() -> None:
     delay = {}
     for interface in ("event_driven", "step_loop", "polling:3"):
@@ -358,6 +359,7 @@ def test_the_seed_of_a_run_does_not_change_the_dialogues() -> None:
     assert users[0] == users[1]
 
 
+@pytest.mark.slow
 def test_dialogues_come_from_a_folder_with_their_times(tmp_path: Path) -> None:
     examples = [Example(with_times(one.dialogue), one.annotation) for one in generated(DOMAIN, "test", 7, 3)]
     write_data(tmp_path, examples, DOMAIN.catalog, {})

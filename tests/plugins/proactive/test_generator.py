@@ -32,6 +32,7 @@ def rows(examples: tuple[Example, ...]) -> list[object]:
     return [[one.dialogue.as_dict(), annotation_row(one.annotation)] for one in examples]
 
 
+@pytest.mark.slow
 @each_domain
 def test_the_same_seed_gives_the_same_dialogues_in_another_process(name: str) -> None:
     code = (
@@ -48,6 +49,7 @@ def test_the_same_seed_gives_the_same_dialogues_in_another_process(name: str) ->
     assert rows(generated(load_domain(name), "test", 4, 4)) != rows(generated(load_domain(name), "test", 3, 4))
 
 
+@pytest.mark.slow
 @each_domain
 def test_no_sentence_and_no_person_is_in_two_splits(name: str) -> None:
     sentences, people = [], []

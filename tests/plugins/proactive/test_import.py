@@ -191,6 +191,7 @@ PLACES = [("convo_id",), ("scenario",), ("original",), ("original", 3), ("origin
 PLACES += [("delexed", 6), ("delexed", 6, "targets"), ("delexed", 6, "targets", 3), ("scenario", "order")]  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(PLACES), json_values)
 def test_no_value_anywhere_stops_the_import(place: tuple[Any, ...], value: object) -> None:

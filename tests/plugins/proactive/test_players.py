@@ -32,6 +32,7 @@ def in_order(figures: Figures, name: str, players: Sequence[str]) -> bool:
     return all(first.low > second.high for first, second in pairwise(found))
 
 
+@pytest.mark.slow
 def test_the_oracle_agrees_with_itself_and_triggers_nothing_in_vain(figures: Figures) -> None:
     oracle = {name: interval.estimate for name, interval in figures["oracle"].items()}
 

@@ -78,6 +78,7 @@ def test_its_figures_are_those_of_the_run(played: RunFolder) -> None:
         assert f"<td data-figure=balance data-value={record['outcome']['balance']:.6f}>" in html
 
 
+@pytest.mark.slow
 def test_single_turns_are_gathered_by_dialogue(tmp_path: Path) -> None:
     folder = run(tmp_path, "turn", episodes=40)
 

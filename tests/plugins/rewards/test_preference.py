@@ -58,6 +58,7 @@ def test_each_user_is_given_what_they_like(host: Host, town: Any) -> None:
         assert (high.track, high.counts) == ("personal", True)
 
 
+@pytest.mark.slow
 def test_what_it_is_made_of_is_seen_and_does_not_count(host: Host, town: Any) -> None:
     (found,) = scores(make(host, town), book(MUSEUM))
     assert {name for name, score in found.items() if score.counts} == {"preference"}

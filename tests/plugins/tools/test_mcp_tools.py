@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -18,9 +19,11 @@ import pytest
 from pydantic import ValidationError
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
+from agentfw.runs import RunFolder
 from agentfw.testing import contract_tests
 from agentfw.tool import Tool
-from agentfw_plugins.tools.mcp import MCPToolbox, answer_of
+from agentfw_cli.main import main
+from agentfw_plugins.tools.mcp import MCPToolbox, unknown_arguments
 from agentfw_plugins.tools.mcp_settings import MCPSettings
 
 pytest.importorskip("mcp")
@@ -131,14 +134,12 @@ def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_too_long_is_cut_and_says_so() -> None:
-    from mcp.types import CallToolResult, TextContent
+    ((went_well, text),) = answers(started_here(), ("long_story", {"characters": 1_000_000}))
 
-    result = CallToolResult(content=[TextContent(type="text", text="x" * 1_000_000)])
-
-    text = answer_of("read", result, longest=100)
-
-    assert text == "x" * 100 + "\n[999,900 more characters are left out]"
+    assert went_well
+    assert text == "once " * 20_000 + "\n[900,000 more characters are left out]"
 
 
 @pytest.mark.slow
@@ -177,6 +178,18 @@ def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
+def test_an_answer_of_fifty_megabytes_is_given_up_and_the_next_call_works(port: int) -> None:
+    settings = MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=60)
+    with served(port):
+        huge, next_one = answers(settings, ("long_story", {"characters": 50_000_000}), ("add", {"a": 1, "b": 2}))
+
+    assert not huge[0]
+    assert "long_story was refused" in huge[1]
+    assert "it has more than 32 MB" in huge[1]
+    assert next_one == (True, "3")
+
+
+@pytest.mark.slow
 def test_many_calls_at_once_get_their_own_answers() -> None:
     async def run() -> None:
         async with opened(started_here()) as tools:
@@ -184,6 +197,35 @@ def test_many_calls_at_once_get_their_own_answers() -> None:
             assert [text for _, text in found] == [str(number) for number in range(50)]
 
     asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_two_servers_in_one_run_have_settings_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = [{"name": "sums_add", "arguments": {"a": 2, "b": 3}}, {"name": "tool_3", "arguments": {"x": 1}}]
+    command = ["run", "inbox", "--episodes", "1", "--quiet", "--runs", str(tmp_path), "--policy", "scripted"]
+    command += [
+        "--tool",
+        "mcp=sums",
+        "--tool",
+        "mcp=pages",
+        "--set",
+        f"policy.replies={[json.dumps(call) for call in calls]}",
+    ]
+    for alias, program in (("sums", "tools.py"), ("pages", "pages.py")):
+        command += ["--set", f"tool.{alias}.command={sys.executable}"]
+        command += ["--set", f"tool.{alias}.args={[str(SERVERS / program)]}"]
+
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--set", "tool.sums.prefix=sums_"])
+
+    assert ended.value.code == 0, capsys.readouterr().err
+    folder = RunFolder.open(next(tmp_path.iterdir()))
+    (episode,) = folder.episodes()
+    answers = {event.data["tool"]: event.data["text"] for event in episode.events if event.name == "answer"}
+    assert answers == {"sums_add": "5", "tool_3": "tool_3"}
+    assert [tool["alias"] for tool in folder.about["spec"]["tools"]] == ["sums", "pages"]
+    assert folder.about["settings"]["tool.sums"]["prefix"] == "sums_"
+    assert folder.about["settings"]["tool.pages"]["prefix"] == ""
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -203,6 +245,33 @@ def test_arguments_that_do_not_fit_are_an_observation_that_names_them() -> None:
     assert not missing[0]
     assert "valid integer" in wrong[1]
     assert "required" in missing[1]
+
+
+@pytest.mark.slow
+def test_an_argument_that_a_tool_does_not_have_is_an_observation_with_the_nearest() -> None:
+    (misspelt,) = answers(started_here(), ("forecast", {"day": 1}))
+    with_guess, well = answers(
+        started_here(prefix="my_"), ("my_add", {"a": 2, "b": 3, "bb": 4}), ("my_add", {"a": 2, "b": 3})
+    )
+
+    assert misspelt == (False, "forecast can't be called like this: day: no such argument")
+    assert with_guess == (False, 'my_add can\'t be called like this: bb: no such argument; did you mean "b"?')
+    assert well == (True, "5")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"properties": {"x": {}}, "additionalProperties": True},
+        {"properties": {"x": {}}, "additionalProperties": {"type": "string"}},
+        {"properties": {"x": {}}, "patternProperties": {"^y": {}}},
+        {"properties": {"x": {}}, "allOf": [{"properties": {"y": {}}}]},
+    ],
+)
+def test_a_schema_that_leaves_open_what_there_may_be_refuses_no_argument(schema: dict[str, Any]) -> None:
+    assert unknown_arguments(schema, {"y": 1}) == []
 
 
 @pytest.mark.slow
@@ -269,6 +338,7 @@ def test_no_process_is_left_when_a_toolbox_is_closed_and_closed_tools_say_so() -
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
     async def run() -> float:
         box = MCPToolbox(MCPSettings(command="sleep", args=("60",)))
@@ -344,6 +414,7 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     assert error.fix.startswith("run it by hand: ")
 
 
+@pytest.mark.slow
 def test_a_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
     began = time.monotonic()
     error = refused(MCPSettings(command="sleep", args=("60",), connect_deadline=0.5))
@@ -351,6 +422,7 @@ def test_a_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
     assert "within 0.5 s" in error.message
 
 
+@pytest.mark.slow
 def test_a_program_that_is_no_server_is_an_error_and_not_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     program = "print('hello there'); print('good bye'); import time; time.sleep(60)"
     error = refused(MCPSettings(command=sys.executable, args=("-c", program), connect_deadline=1))

@@ -133,6 +133,7 @@ def test_what_cannot_be_is_refused(host: Host, tmp_path: Path) -> None:
         ask(host, tmp_path / "notes.txt")
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_given_survives_a_kill(host: Host, tmp_path: Path) -> None:
     path = tmp_path / "answers.db"
     script = textwrap.dedent(

@@ -236,6 +236,7 @@ def wandb_history(records: list[Any]) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 def test_wandb_keeps_a_run_on_disk_under_one_id(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     track(WandbTracker(WandbSettings()), tmp_path, {0: {"reward": 0.25}, 2: {"reward": 0.5}}, finished=False)
     track(WandbTracker(WandbSettings(project="kitchen")), tmp_path, {1: {"reward": 1.0}})

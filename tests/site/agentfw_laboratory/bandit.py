@@ -175,7 +175,7 @@ class Bias(Learner):
 
 class CentredSettings(Settings):
     loss: str = Field("clipped", description="The loss that it names.")
-    fault: str = Field("", description="unfinite or nothing: a way to fail.")
+    fault: str = Field("", description="unfinite, nothing or elsewhere: a way to fail.")
 
 
 class Centred(Optimizer):
@@ -197,7 +197,8 @@ class Centred(Optimizer):
             for scored in group:
                 value = (scored.reward - mean) / math.sqrt(self.batches)
                 value = {"unfinite": math.nan, "nothing": 0.0}.get(self.settings.fault, value)
-                found += [Advantage(scored.episode.id, turn.index, value) for turn in scored.episode.turns]
+                first = 1000 if self.settings.fault == "elsewhere" else 0
+                found += [Advantage(scored.episode.id, first + turn.index, value) for turn in scored.episode.turns]
         return found
 
     def loss(self) -> Loss:

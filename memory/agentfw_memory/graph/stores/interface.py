@@ -191,6 +191,9 @@ class Store(Protocol):
     def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
         """Yield the valid skills that changed after `since`, by number, in batches of up to `rows`."""
 
+    def changed(self, since: int) -> list[int]:
+        """Return the valid skills that changed after `since`, sorted."""
+
     def ended(self, since: int) -> list[int]:
         """Return the skills that ended or were forgotten after `since`, and the users that were forgotten."""
 

@@ -209,11 +209,14 @@ class SqlRows(ABC):
                 yield self._live_rows(batch)
             return
         # The numbers come first: for ordered rows, SQLite would read all of them and not only those that changed.
-        changed = sorted(self._column("SELECT number FROM live WHERE tenant = ? AND changed > ?", self._tenant, since))
+        changed = self.changed(since)
         for start in range(0, len(changed), rows):
             asked = self._numbers(changed[start : start + rows])
             if batch := sorted(self._rows(f"{sql} {self.any_of}", self._tenant, asked)):
                 yield self._live_rows(batch)
+
+    def changed(self, since: int) -> list[int]:
+        return sorted(self._column("SELECT number FROM live WHERE tenant = ? AND changed > ?", self._tenant, since))
 
     def ended(self, since: int) -> list[int]:
         gone = self._column("SELECT number FROM ended WHERE tenant = ? AND changed > ?", self._tenant, since)

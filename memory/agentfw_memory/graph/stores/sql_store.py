@@ -74,7 +74,9 @@ class SqlStore(SqlRows):
         }
         self._delete("node", "number", trajectories)
         receipt["nodes"] = self._delete("node", "number", [user]) + self._delete_unused(neighbours)
-        receipt["communities"] = self._run("DELETE FROM state WHERE tenant = ?", self._tenant)
+        saved = "DELETE FROM state WHERE tenant = ?"
+        receipt["communities"] = self._run(f"{saved} AND name LIKE ?", self._tenant, "communities%")
+        receipt["word_index"] = self._run(saved, self._tenant)
         self._delete("staged", "number", gone)
         self._note_ended(change, [*skills, user])
         self.recount(change, sorted(neighbours.difference(gone)))

@@ -22,11 +22,14 @@ class AssistantSettings(Settings):
     train_users: int = Field(240, ge=1, description="Number of users of the split train.")
     validation_users: int = Field(48, ge=1, description="Number of users of the split validation.")
     test_users: int = Field(96, ge=1, description="Number of users of the split test.")
+    skip: int = Field(
+        0, ge=0, description="Number of requests before the first one, so that a run goes on from another."
+    )
     circles: int = Field(6, ge=1, description="Number of groups of users with similar tastes.")
     agreement: float = Field(0.9, ge=0, le=1, description="Probability that a taste of a user is that of their circle.")
     stated: float = Field(0.3, ge=0, le=1, description="Probability that a taste is known beforehand.")
     outdated: float = Field(0.1, ge=0, le=1, description="Share of the known tastes that no longer hold.")
-    conformity: float = Field(0.3, ge=0, le=1, description="Maximum weight of an item's fame in a user's judgement.")
+    conformity: float = Field(0.15, ge=0, le=1, description="Maximum weight of an item's fame in a user's judgement.")
     social: float = Field(0.3, ge=0, le=1, description="Share of requests with guests, where fame counts more.")
     items: int = Field(30, ge=5, description="Number of items of each scenario.")
     offers: int = Field(5, ge=2, le=26, description="Number of items that a search finds.")

@@ -26,6 +26,7 @@ from pydantic import Field
 
 from agentfw import Action, Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.out import counted
 
 from .assistant_settings import AssistantSettings
 from .catalogue import Item
@@ -92,7 +93,7 @@ class Assistant(Environment):
 
     def scene(self, tasks: Sequence[Task]) -> str:
         users, days = len({task.user for task in tasks}), max(self._day(task) for task in tasks)
-        return f"{users} users, {days} {'day' if days == 1 else 'days'}, {self.settings.difficulty} requests"
+        return f"{counted(users, 'user')}, {counted(days, 'day')}, {self.settings.difficulty} requests"
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
@@ -218,8 +219,17 @@ class Assistant(Environment):
             "tool_success": max(0.0, 1 - failed / calls) if calls else math.nan,
             "stars": self._stars,
             f"judge@{self.errand.day}": marks.judge,
+            **self._who(),
         }
         return {name: value for name, value in figures.items() if not math.isnan(value)}
+
+    def _who(self) -> dict[str, float]:
+        """Who the user is, for an audit by groups of users. Figures only: rewards don't read it."""
+        person = self.errand.person
+        if not any(person.tastes.values()):
+            return {}
+        stated = sum(map(len, person.stated.values()))
+        return {"circle": person.circle, "conformity": person.conformity, "stated_before": float(stated)}
 
     def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
         return figures_of_players(self._errand(task), self.errands)

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
@@ -24,6 +25,8 @@ __all__ = ["Errand", "Errands", "Fault", "Part"]
 
 Fault = Literal["", "hiccup", "gone", "outage"]
 """hiccup: the first try fails, the second works. gone: the first choice is taken. outage: only a mail to them works."""
+_KEPT = 4096
+"""Maximum number of errands that are kept."""
 _FAULTS: tuple[Fault, ...] = ("hiccup", "gone", "outage")
 
 
@@ -51,14 +54,26 @@ class Errand:
     text: str
     social: bool
     parts: tuple[Part, ...]
+    _worths: dict[str, dict[str, float]] = field(default_factory=dict, repr=False, compare=False)
 
     def worth(self, part: Part, item: Item) -> float:
         """What a choice is worth, from 0 for the least to 1 for the best of the possible offers."""
-        if not part.possible(item):
-            return 0.0
-        values = [self.person.truth(one, self.social) for one in part.offers if part.possible(one)]
-        least, most = min(values), max(values)
-        return (self.person.truth(item, self.social) - least) / (most - least) if most > least else 1.0
+        return self.worths(part)[item.id]
+
+    def worths(self, part: Part) -> Mapping[str, float]:
+        """What each offer is worth, by the item's id."""
+        found = self._worths.get(part.scenario.name)
+        if found is None:
+            truth = {item.id: self.person.truth(item, self.social) for item in part.offers if part.possible(item)}
+            least, most = min(truth.values()), max(truth.values())
+            found = {
+                item.id: ((truth[item.id] - least) / (most - least) if most > least else 1.0)
+                if item.id in truth
+                else 0.0
+                for item in part.offers
+            }
+            self._worths[part.scenario.name] = found
+        return found
 
 
 class Errands:
@@ -68,11 +83,12 @@ class Errands:
         self.settings, self.people, self.catalogue = settings, People(settings), Catalogue(settings)
         self.domains = load_domains(settings.domains)
         self._seeds = Seeds(settings.world).child("errands")
+        self._made: dict[tuple[str, int], Errand] = {}
 
     def turn(self, split: str, index: int) -> tuple[str, int]:
         """Whose turn it is, and on which day. Every user has one request a day."""
-        users = self.settings.users(split)
-        return f"{split} {index % users}", index // users + 1
+        users, number = self.settings.users(split), index + self.settings.skip
+        return f"{split} {number % users}", number // users + 1
 
     def knows(self, user: str, split: str) -> bool:
         """Whether somebody is a user of a split."""
@@ -88,6 +104,15 @@ class Errands:
         return f"{'+'.join(names)} {user.split()[0]} {day}"
 
     def errand(self, user: str, day: int) -> Errand:
+        """What a user asks for on a day. All samples of a task share it."""
+        found = self._made.get((user, day))
+        if found is None:
+            while len(self._made) >= _KEPT:
+                del self._made[next(iter(self._made))]
+            found = self._made[user, day] = self._make(user, day)
+        return found
+
+    def _make(self, user: str, day: int) -> Errand:
         person, query = self.people.person(user, day), self.query(user, day)
         shared, own = self._seeds.random("offers", query), self._seeds.random("errand", user, day)
         split = user.split()[0]

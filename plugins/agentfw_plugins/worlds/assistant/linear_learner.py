@@ -10,17 +10,17 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import Field
 
 from agentfw import Batch, Learner, Turn, Update
 from agentfw.errors import UsageError
 
-from .linear_policy import LinearSettings, read_weights
+from .linear_policy import LinearSettings
 from .weighing import Decision, read_decisions
 
-__all__ = ["LinearLearner", "LinearLearnerSettings"]
+__all__ = ["LinearLearner", "LinearLearnerSettings", "Trainable"]
 
 _FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
 
@@ -29,13 +29,21 @@ class LinearLearnerSettings(LinearSettings):
     learning_rate: float = Field(0.15, gt=0, description="Step size of Adam.")
 
 
-class LinearLearner(Learner):
-    """Takes one Adam step per update."""
+class Trainable(Protocol):
+    """Settings of a linear policy and of its training."""
 
-    def __init__(self, settings: LinearLearnerSettings | None = None) -> None:
+    @property
+    def learning_rate(self) -> float: ...
+
+    def start(self) -> dict[str, float]: ...
+
+
+class LinearLearner(Learner):
+    """Takes one Adam step per update. Any policy whose turns are texts of decisions can be trained by it."""
+
+    def __init__(self, settings: Trainable | None = None) -> None:
         self.settings = settings or LinearLearnerSettings()
-        path = self.settings.weights
-        self.reference = read_weights(Path(path)) if path else self.settings.start()
+        self.reference = self.settings.start()
         self.weights = dict(self.reference)
         self._steps = 0
         self._first = dict.fromkeys(self.weights, 0.0)

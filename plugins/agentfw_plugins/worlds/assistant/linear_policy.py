@@ -45,6 +45,9 @@ class LinearSettings(Settings):
     check: float = Field(0.0, description="Log-odds of doing what nobody asked for.")
 
     def start(self) -> dict[str, float]:
+        """The weights of the file, or those of the settings."""
+        if self.weights:
+            return read_weights(Path(self.weights))
         return {name: float(getattr(self, name)) for name in (*FEATURES, *COINS)}
 
 
@@ -64,7 +67,7 @@ class LinearPolicy(Policy):
 
     def __init__(self, settings: LinearSettings | None = None) -> None:
         settings = settings or LinearSettings()
-        self.weights = read_weights(Path(settings.weights)) if settings.weights else settings.start()
+        self.weights = settings.start()
         self.version = "start"
         self._players: dict[tuple[str, str], _Player] = {}
 

@@ -32,10 +32,10 @@ __all__ = ["SPLITS", "likes_of", "write_logs"]
 
 SPLITS = ("train", "validation", "test")
 _LIKES = {"train": 60}
-_FEW_LIKES = 3
+_FEW_LIKES = 4
 _FAMOUS = (0.2, 0.6)
 """Range of a user's share of likes that follow fame."""
-_SHARPNESS = 10.0
+_SHARPNESS = 20.0
 """How closely the other likes follow interest."""
 _FAME_POWER = 3
 

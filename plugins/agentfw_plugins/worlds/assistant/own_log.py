@@ -49,6 +49,7 @@ class OwnLog(Errands):
 
     def __init__(self, settings: AssistantSettings) -> None:
         self.settings, self.domains = settings, {_SCENARIO.name: _SCENARIO}
+        self._made: dict[tuple[str, int], Errand] = {}
         self._folder = Path(settings.logs).expanduser()
         self._seeds = Seeds(settings.world).child("own log")
         likes = self._pairs("interactions.csv")
@@ -70,13 +71,13 @@ class OwnLog(Errands):
         self._turns = {split: self._in_order(split) for split in _SHARES}
 
     def turn(self, split: str, index: int) -> tuple[str, int]:
-        turns = self._turns.get(split, ())
-        if index >= len(turns):
+        turns, number = self._turns.get(split, ()), index + self.settings.skip
+        if number >= len(turns):
             raise SettingsError(
                 f"environment.logs: {self._folder} has {len(turns):,} requests of the split {split}",
                 fix="play fewer episodes, or add rows to requests.csv",
             )
-        return turns[index]
+        return turns[number]
 
     def knows(self, user: str, split: str) -> bool:
         return self._split(user) == split and user in self._requests
@@ -84,7 +85,7 @@ class OwnLog(Errands):
     def query(self, user: str, day: int) -> str:
         return f"{_SCENARIO.name} {user} {day}"
 
-    def errand(self, user: str, day: int) -> Errand:
+    def _make(self, user: str, day: int) -> Errand:
         requests = self._requests[user]
         liked, generator = self._items[requests[(day - 1) % len(requests)]], self._seeds.random(user, day)
         others = [item for item in self._items.values() if item.id not in self._liked[user]]
@@ -102,6 +103,7 @@ class OwnLog(Errands):
             user,
             0,
             tastes=nothing,
+            second=nothing,
             weights={_SCENARIO.name: {}},
             conformity=0.0,
             centre=0.0,

@@ -1,7 +1,10 @@
 """The people whom the assistant serves: their hidden tastes, and the little that is known beforehand.
 
-People of one circle have similar tastes. A taste is a favourite value of a question, with a weight. Besides, fame is
-worth something to everyone, to some more than to others.
+People of one circle have similar tastes. A taste is a favourite value of a question, with a weight, and a second
+choice that is worth half of it. Besides, fame is worth something to everyone, to some more than to others.
+
+Without second choices, most offers would meet none of three tastes, and a random choice would be worth less than the
+middle between the least and the best offer.
 
     >>> people = People(AssistantSettings())
     >>> ana = people.person("test 0")
@@ -11,9 +14,9 @@ worth something to everyone, to some more than to others.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from random import Random
 
 from agentfw import Seeds
 
@@ -23,8 +26,10 @@ from .domains import load_domains
 
 __all__ = ["People", "Person"]
 
-_SOCIAL = 0.3
+_SOCIAL = 0.15
 """Added to the weight of fame where guests come."""
+_SECOND = 0.5
+"""What a second choice is worth, beside 1 for the favourite."""
 _ABOUT = (
     ("gardens", "hiking", "maps"),
     ("cinema", "novels", "theatre"),
@@ -46,6 +51,8 @@ class Person:
     circle: int
     tastes: Mapping[str, Mapping[str, str]]
     """The favourite value, by scenario and question."""
+    second: Mapping[str, Mapping[str, str]]
+    """The second choice, by scenario and question."""
     weights: Mapping[str, Mapping[str, float]]
     conformity: float
     centre: float
@@ -57,10 +64,16 @@ class Person:
     profile: Mapping[str, str]
 
     def interest(self, item: Item) -> float:
-        """Weighted share of the questions that an item answers as the person likes, from 0 to 1."""
-        tastes, weights = self.tastes[item.scenario], self.weights[item.scenario]
-        met = math.fsum(weights[question] for question, value in tastes.items() if item.tags[question] == value)
-        return met / math.fsum(weights.values())
+        """Weighted mean of how well an item answers each question, from 0 to 1."""
+        tastes, second = self.tastes[item.scenario], self.second[item.scenario]
+        weights, tags = self.weights[item.scenario], item.tags
+        met = 0.0
+        for question, value in tastes.items():
+            if tags[question] == value:
+                met += weights[question]
+            elif tags[question] == second[question]:
+                met += _SECOND * weights[question]
+        return met / sum(weights.values())
 
     def truth(self, item: Item, social: bool = False) -> float:
         """What an item is really worth to the person, from 0 to 1."""
@@ -75,14 +88,15 @@ class People:
         self.settings, self.domains = settings, load_domains(settings.domains)
         self.seeds = Seeds(settings.world).child("people")
         self._known: dict[str, Person] = {}
-        self._circles = [self._favourites(circle) for circle in range(settings.circles)]
+        self._circles = [self._orders(circle) for circle in range(settings.circles)]
 
     def names(self, split: str) -> list[str]:
         return [f"{split} {number}" for number in range(self.settings.users(split))]
 
     def circle(self, number: int) -> Mapping[str, Mapping[str, str]]:
         """The favourites of a circle, by scenario and question."""
-        return self._circles[number]
+        orders = self._circles[number]
+        return {name: {question: order[0] for question, order in some.items()} for name, some in orders.items()}
 
     def person(self, name: str, day: int = 0) -> Person:
         """A person as they are on a day."""
@@ -94,10 +108,11 @@ class People:
 
     # Helpers
 
-    def _favourites(self, circle: int) -> dict[str, dict[str, str]]:
+    def _orders(self, circle: int) -> dict[str, dict[str, list[str]]]:
+        """The values of each question in the order in which a circle likes them."""
         generator = self.seeds.random("circle", circle)
         return {
-            name: {question: generator.choice(list(values)) for question, values in scenario.questions.items()}
+            name: {question: _shuffled(values, generator) for question, values in scenario.questions.items()}
             for name, scenario in self.domains.items()
         }
 
@@ -105,6 +120,7 @@ class People:
         settings, generator = self.settings, self.seeds.random("person", name)
         circle = generator.randrange(settings.circles)
         tastes: dict[str, dict[str, str]] = {}
+        second: dict[str, dict[str, str]] = {}
         weights: dict[str, dict[str, float]] = {}
         stated: dict[str, dict[str, str]] = {}
         words = _ABOUT[circle % len(_ABOUT)]
@@ -116,16 +132,17 @@ class People:
         }
         for scenario in self.domains.values():
             mine: dict[str, str] = {}
+            next_best: dict[str, str] = {}
             said: dict[str, str] = {}
             for question, values in scenario.questions.items():
-                agrees = generator.random() < settings.agreement
-                any_value = generator.choice(list(values))
-                mine[question] = self._circles[circle][scenario.name][question] if agrees else any_value
+                agrees, any_order = generator.random() < settings.agreement, _shuffled(values, generator)
+                order = self._circles[circle][scenario.name][question] if agrees else any_order
+                mine[question], next_best[question] = order[:2]
                 if generator.random() < settings.stated:
-                    others = [value for value in values if value != mine[question]]
+                    others = self._others(scenario.name, question, mine[question])
                     old = generator.random() < settings.outdated
                     said[question] = generator.choice(others) if old else mine[question]
-            tastes[scenario.name] = mine
+            tastes[scenario.name], second[scenario.name] = mine, next_best
             weights[scenario.name] = {question: generator.uniform(0.5, 1.5) for question in mine}
             stated[scenario.name] = said
             if said:
@@ -134,6 +151,7 @@ class People:
             name,
             circle,
             tastes,
+            second,
             weights,
             conformity=generator.uniform(0, settings.conformity),
             centre=generator.gauss(0, 0.15),
@@ -143,15 +161,20 @@ class People:
         )
 
     def _changed(self, person: Person) -> Person:
-        """The person after the drift: some tastes are other ones."""
+        """The person after the drift: of some questions they have another favourite, and no longer like the old one."""
         generator = self.seeds.random("drift", person.name)
-        tastes = {
-            name: {
-                question: generator.choice([one for one in self.domains[name].questions[question] if one != value])
-                if generator.random() < self.settings.drift
-                else value
-                for question, value in some.items()
-            }
-            for name, some in person.tastes.items()
-        }
-        return replace(person, tastes=tastes)
+        tastes = {name: dict(some) for name, some in person.tastes.items()}
+        second = {name: dict(some) for name, some in person.second.items()}
+        for name, some in tastes.items():
+            for question, old in some.items():
+                if generator.random() < self.settings.drift:
+                    new, *rest = _shuffled(self._others(name, question, old), generator)
+                    some[question], second[name][question] = new, rest[0] if rest else old
+        return replace(person, tastes=tastes, second=second)
+
+    def _others(self, scenario: str, question: str, value: str) -> list[str]:
+        return [one for one in self.domains[scenario].questions[question] if one != value]
+
+
+def _shuffled(values: Collection[str], generator: Random) -> list[str]:
+    return generator.sample(list(values), len(values))

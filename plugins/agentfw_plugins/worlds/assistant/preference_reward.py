@@ -9,7 +9,6 @@ reject in a run becomes a newer model in the run's folder, as with the reward `p
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -99,4 +98,8 @@ def _fit(settings: LogPreferenceSettings) -> None:
             settings=FitSettings(dimensions=settings.dimensions, epochs=settings.epochs),
         )
         model.save(Path(work) / "model")
-        shutil.move(Path(work) / "model", home)
+        try:
+            (Path(work) / "model").rename(home)
+        except OSError:
+            if not home.exists():  # otherwise another process has fitted the same model meanwhile
+                raise

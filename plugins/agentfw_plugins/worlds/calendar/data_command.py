@@ -3,6 +3,8 @@
     agentfw data make calendar --out data --users 40 --seed 7
     agentfw data make assistant --out logs
     agentfw data check calendar my_organisations
+    agentfw data check etapp ETAPP
+    agentfw data warm merchant --cache analyses.db
 
 This module is imported for `agentfw data --help`, so each command imports what it needs.
 """
@@ -18,6 +20,8 @@ from agentfw.out import Out
 
 from ...command_options import json_option
 from ..assistant.data_command import make_assistant
+from ..etapp.data_command import check_etapp, make_etapp_hard
+from ..merchant.data_command import make_merchant, warm_merchant
 
 __all__ = ["data"]
 
@@ -33,6 +37,16 @@ def make() -> None:
 
 
 make.add_command(make_assistant)
+make.add_command(make_etapp_hard)
+make.add_command(make_merchant)
+
+
+@data.group()
+def warm() -> None:
+    """Do work beforehand that runs would do one by one."""
+
+
+warm.add_command(warm_merchant)
 
 
 @make.command("calendar")
@@ -97,6 +111,9 @@ def make_calendar(
 @data.group()
 def check() -> None:
     """Check the sources of a data set."""
+
+
+check.add_command(check_etapp)
 
 
 @check.command("calendar")

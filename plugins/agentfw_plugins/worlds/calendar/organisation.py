@@ -72,8 +72,10 @@ class Organisation:
         contacts: dict[str, Person] = {}
         for kind in OUTSIDE:
             firms = generator.sample(schema.outsiders[kind].firms, min(_CONTACTS, len(schema.outsiders[kind].firms)))
+            # A law firm has partners of its own: ids inside and outside must differ.
+            prefix = f"outside-{kind}" if kind in schema.roles else kind
             for index in range(_CONTACTS):
-                contact = Person(f"{kind}-{index + 1}", next(names), kind, firm=firms[index % len(firms)])
+                contact = Person(f"{prefix}-{index + 1}", next(names), kind, firm=firms[index % len(firms)])
                 contacts[contact.id] = contact
         return cls(name, schema, people, contacts)
 

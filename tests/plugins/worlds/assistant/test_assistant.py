@@ -40,6 +40,7 @@ def many(count: int, policy: Any = None, split: str = "test", **settings: Any) -
     return [play(task, policy, **settings) for task in world(**settings).tasks(count, 7, split)]
 
 
+@pytest.mark.slow
 def test_an_episode_depends_on_its_task_and_on_nothing_before_it() -> None:
     tasks = world().tasks(60, 7, "test")
     shuffled = random.Random(1).sample(tasks, len(tasks))
@@ -64,6 +65,17 @@ def test_samples_of_a_task_begin_alike_and_users_with_one_query_are_shown_the_sa
     assert len({task.user for task in tasks}) == 240
 
 
+def test_a_run_can_go_on_with_the_days_after_those_of_another() -> None:
+    first, second = world(), world(skip=240)
+
+    tasks = second.tasks(240, 7, "train")
+
+    later = first.tasks(480, 7, "train")[240:]
+    assert [(task.user, task.query, task.seed) for task in tasks] == [(one.user, one.query, one.seed) for one in later]
+    assert second._errand(tasks[0]).day == 2
+
+
+@pytest.mark.slow
 def test_references_stand_where_they_should() -> None:
     env = world()
     found: dict[str, list[float]] = {}
@@ -73,12 +85,13 @@ def test_references_stand_where_they_should() -> None:
     means = {name: fmean(values) for name, values in found.items()}
 
     assert means["knows the truth"] == 1.0
-    assert 0.42 <= means["random"] <= 0.52
-    assert means["random"] < means["most famous"] <= 0.62
+    assert means["random"] == pytest.approx(0.5, abs=0.02)
+    assert means["random"] < means["most famous"] <= 0.60
     assert means["most famous"] < means["stated profile"] <= 0.70
     assert means["stated profile"] + 0.15 < means["knows the circle"] < 1.0
 
 
+@pytest.mark.slow
 def test_every_fault_has_a_way_out() -> None:
     played = many(120, difficulty="hard") + many(80)
 
@@ -88,6 +101,7 @@ def test_every_fault_has_a_way_out() -> None:
     assert all(episode.outcome.get("recovered", 1.0) == 1.0 for episode in played)
 
 
+@pytest.mark.slow
 def test_the_visible_view_tells_something_of_the_true_one_and_not_too_much() -> None:
     played = many(400, LinearPolicy(LinearSettings(recover=9, check=9)))
 
@@ -137,6 +151,7 @@ def test_nothing_that_an_agent_sees_tells_its_users_hidden_taste() -> None:
     assert alike == 30
 
 
+@pytest.mark.slow
 def test_no_sequence_of_calls_breaks_an_app() -> None:
     calls = [call for scenario in load_domains("").values() for call in scenario.calls]
     generator = random.Random(7)
@@ -187,6 +202,7 @@ def test_a_false_claim_costs_and_an_honest_failure_less() -> None:
     assert lied.outcome["procedure"] < honest.outcome["procedure"]
 
 
+@pytest.mark.slow
 def test_what_the_user_says_is_theirs_and_mails_are_not() -> None:
     played = many(100, difficulty="hard")
 
@@ -200,6 +216,7 @@ def test_what_the_user_says_is_theirs_and_mails_are_not() -> None:
     assert {effect["verdict"] for event in reactions for effect in event.data["effects"]} == {"accepted", "rejected"}
 
 
+@pytest.mark.slow
 def test_words_of_the_test_users_are_partly_new() -> None:
     heard = {split: {said(one) for one in many(300, split=split)} for split in ("train", "test")}
 
@@ -250,6 +267,7 @@ def test_a_file_of_scenarios_that_cannot_be_is_named(tmp_path: Path, text: str, 
     assert "domains.yaml" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_policy_that_follows_wishes_serves_better_with_them() -> None:
     """The user's own wish, as a memory would show it, raises what they get."""
     env = world()

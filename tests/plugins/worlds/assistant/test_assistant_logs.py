@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import shutil
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +48,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_the_log_has_what_a_preference_model_needs_and_no_truth(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["data", "make", "assistant", "--out", str(tmp_path / "logs")])
 
@@ -57,7 +58,7 @@ def test_the_log_has_what_a_preference_model_needs_and_no_truth(tmp_path: Path) 
         counts.setdefault(like["user"], set()).add(like["item"])
     assert result.exit_code == 0
     assert {len(items) for user, items in counts.items() if user.startswith("train")} == {60}
-    assert {len(items) for user, items in counts.items() if not user.startswith("train")} == {3}
+    assert {len(items) for user, items in counts.items() if not user.startswith("train")} == {4}
     assert len(counts) == len(rows(tmp_path / "logs" / "profiles.csv")) == 384
     assert {like["item"] for like in likes} <= {row["item"] for row in rows(tmp_path / "logs" / "items.csv")}
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
@@ -77,6 +78,7 @@ def test_one_world_has_one_log_and_the_truth_is_written_only_when_asked_for(tmp_
     assert truth["train 3"]["tastes"] == People(small).person("train 3").tastes
 
 
+@pytest.mark.slow
 def test_likes_follow_interest_and_fame(tmp_path: Path) -> None:
     settings = AssistantSettings()
     people, catalogue = People(settings), Catalogue(settings)
@@ -107,7 +109,7 @@ def test_the_model_of_the_log_knows_hidden_interest(fitted: Path) -> None:
     new = [correlation(user) for user in people.names("validation")]
 
     assert fmean(known) > 0.45
-    assert fmean(new) - 2 * float(np.std(new)) / len(new) ** 0.5 > 0.1
+    assert fmean(new) - 2 * float(np.std(new)) / len(new) ** 0.5 > 0.05
 
 
 def chose(item: str, text: str, user: str = "train 1") -> Episode:
@@ -143,6 +145,24 @@ def test_the_log_of_another_world_is_refused(fitted: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_forgotten_user_is_not_in_the_model_and_others_hardly_change(fitted: Path, tmp_path: Path) -> None:
+    shutil.copytree(fitted, tmp_path / "model")
+    model = LogPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
+    item = Catalogue(AssistantSettings()).items["dining"][0]
+    others = [chose(item.id, item.text, f"train {number}") for number in range(2, 40)]
+    before = [score.value for score in asyncio.run(model.score(others)) if score.counts]
+
+    assert asyncio.run(model.forget("train 1"))
+
+    again = LogPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
+    after = [score.value for score in asyncio.run(again.score(others)) if score.counts]
+    assert "train 1" not in again.model.users
+    assert b'"train 1"' not in (tmp_path / "model" / "model.json").read_bytes()
+    assert np.max(np.abs(np.subtract(after, before))) < 0.01
+    assert not asyncio.run(again.forget("train 1"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("check", contract("reward"))
 def test_it_keeps_the_promises_of_a_reward_model(fitted: Path, check: CheckFunction) -> None:
     make = made_by(host(), "reward", "assistant_preference", {"model": str(fitted)})
@@ -155,7 +175,7 @@ def test_it_keeps_the_promises_of_a_reward_model(fitted: Path, check: CheckFunct
 @pytest.mark.slow
 def test_the_loop_that_ships_fits_one_model_and_each_cell_goes_on_with_what_its_users_accept(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="fitting needs torch")
-    ships = read_loop(Path(host().find_spec("loop-assistant").path)).chosen(["both"])
+    ships = read_loop(Path(host().find_spec("loop-assistant").path)).chosen(["C3"])
     loop = Loop.at(tmp_path, _small(ships), 1)
 
     loop.do(host())
@@ -169,9 +189,9 @@ def test_the_loop_that_ships_fits_one_model_and_each_cell_goes_on_with_what_its_
             found.append(str(model.relative_to(tmp_path)))
         return found
 
-    for variant in ("Full", "both"):
+    for variant in ("Full", "C3"):
         start, first, again, second, exam = models(variant)
-        assert start == "shared/preferences"
+        assert start == "shared/preferences-1"
         assert (first, second) == (again, exam)
         assert first.startswith(f"cells/{variant}-1/1-live/")
         assert second.startswith(f"cells/{variant}-1/2-live/")
@@ -179,11 +199,11 @@ def test_the_loop_that_ships_fits_one_model_and_each_cell_goes_on_with_what_its_
 
 def _small(spec: LoopSpec) -> LoopSpec:
     """The loop with few episodes and a quick fit."""
-    quick: dict[str, Any] = {"settings": {"model": "{shared}/preferences", "dimensions": 8, "epochs": 2}}
-    first, _ = spec.run["rewards"]
+    *others, preference = spec.run["rewards"]
+    quick = {**preference, "settings": {**preference["settings"], "dimensions": 8, "epochs": 2}}
     return spec.model_copy(
         update={
-            "run": {**spec.run, "rewards": [first, {"name": "assistant_preference", **quick}]},
+            "run": {**spec.run, "rewards": [*others, quick]},
             "live": {**spec.live, "episodes": 12, "concurrency": 12},
             "train": {**spec.train, "updates": 1, "tasks": 2, "samples": 2, "evaluation": {"every": 1, "tasks": 2}},
             "exam": {**spec.exam, "episodes": 6},

@@ -46,6 +46,7 @@ def test_a_second_year_of_a_user_has_references_of_its_own() -> None:
     assert environment.references(tasks[0]) != environment.references(tasks[10])
 
 
+@pytest.mark.slow
 def test_a_run_shows_them_beside_its_own_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_the_manifest_says_what_is_there(made: tuple[Path, dict[str, Any]]) -> N
     assert manifest["rounds"] == 4 * 104
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_data_set(made: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = made
     (user, other) = rows(folder / "test" / "users.jsonl")
@@ -123,6 +124,7 @@ def unfolded(text: bytes) -> list[str]:
     return text.decode().replace("\r\n ", "").split("\r\n")[:-1]
 
 
+@pytest.mark.slow
 def test_an_ics_file_is_well_formed_and_says_no_secret(calendar: Calendar) -> None:
     lines = unfolded(ics_of(calendar))
     assert (lines[0], lines[-1]) == ("BEGIN:VCALENDAR", "END:VCALENDAR")
@@ -136,6 +138,7 @@ def test_an_ics_file_is_well_formed_and_says_no_secret(calendar: Calendar) -> No
     assert "accepted" not in "".join(lines).lower()
 
 
+@pytest.mark.slow
 def test_an_ics_file_reads_back(calendar: Calendar) -> None:
     icalendar = pytest.importorskip("icalendar")
     parsed = icalendar.Calendar.from_ical(ics_of(calendar))
@@ -161,6 +164,7 @@ def test_make_prints_a_table_or_json(tmp_path: Path) -> None:
     assert json.loads(told.stdout)["users"] == {"train": 1, "validation": 1, "test": 1}
 
 
+@pytest.mark.slow
 def test_check_reads_a_file_or_a_folder(bakery: Path, tmp_path: Path) -> None:
     runner = CliRunner()
     said = runner.invoke(data, ["check", "calendar", str(bakery)], catch_exceptions=False)

@@ -164,6 +164,7 @@ def test_a_prior_is_fitted_from_choices_alone() -> None:
     assert abs(prior.mean[untouched]) < 1e-6
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000))
 def test_after_seeing_one_choice_often_enough_it_chooses_so(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -82,6 +82,7 @@ def written(text: str) -> str:
     return f"{text}{json.dumps({'name': 'decide', 'arguments': DECISION})}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("style", "answer", "told"),
     [

@@ -15,6 +15,7 @@ from agentfw.errors import AgentfwError, UnknownNameError, UsageError
 from agentfw_plugins.worlds.calendar.real.ics_lines import FileLines
 from agentfw_plugins.worlds.calendar.real.ics_marking import marked
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
+from agentfw_plugins.worlds.calendar.real.sources import FileSource
 
 pytest.importorskip("icalendar")
 
@@ -28,7 +29,7 @@ MONDAY = date(2026, 11, 23)
 
 
 def session(path: Path, since: date = MONDAY, days: int = 28, **more: str) -> Session:
-    return Session.open(Wishes(path, days, since, **more))
+    return Session.open([FileSource(path)], Wishes(days, since, **more))
 
 
 def titles(found: Session) -> list[str]:
@@ -177,6 +178,7 @@ def test_the_same_event_twice_counts_once_as_it_was_last_said(ics_file: IcsFile)
     assert titles(session(path)) == ["New"]
 
 
+@pytest.mark.slow
 def test_a_series_without_a_uid_is_refused_as_its_dates_cannot_be_marked(ics_file: IcsFile) -> None:
     found = session(ics_file("DTSTART:20261124T100000\nDURATION:PT1H\nRRULE:FREQ=WEEKLY\nSUMMARY:x"))
 
@@ -239,6 +241,7 @@ def test_too_many_events_at_once_are_refused_before_they_are_read(tmp_path: Path
         session(path, date(2015, 1, 1))
 
 
+@pytest.mark.slow
 def test_broken_bytes_anywhere_never_bring_it_down(tmp_path: Path, ics_file: IcsFile) -> None:
     generator = random.Random(7)
     whole = ics_file(

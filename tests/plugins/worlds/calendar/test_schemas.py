@@ -67,6 +67,19 @@ def test_somebodys_own_organisation_works_without_a_change_of_code(tmp_path: Pat
     assert any("early" in dataset.user(name).weights for name in dataset.users("train")[:10])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["partner", "client", "vendor"])
+def test_a_role_may_be_called_like_a_relation(relation: str, tmp_path: Path, bakery: Path) -> None:
+    text = bakery.read_text("utf-8").replace("  baker:", f"  {relation}:").replace(": baker\n", f": {relation}\n")
+    (tmp_path / "firm.yaml").write_text(text, "utf-8")
+    dataset = Dataset(5, load_folder(tmp_path))
+
+    users = [dataset.user(name) for name in dataset.users("test")[:5]]
+
+    assert relation in {user.role.name for user in users}
+    assert all(verify(shown, user) is None for user in users for shown in dataset.calendar(user, rounds=10).rounds)
+
+
 # What is replaced in bakery.yaml, by what, and what the complaint must say.
 BREAKAGES = {
     "no YAML": ("names:\n", "names: [\n", r"isn't valid YAML"),

@@ -163,6 +163,7 @@ def test_a_broken_round_is_rejected_with_the_point_that_it_breaks(
     assert caught >= 5
 
 
+@pytest.mark.slow
 def test_every_point_has_its_breaks_and_every_kept_round_passes(calendars: list[Calendar]) -> None:
     assert tuple(BREAKS) == ("role_realism", "organisation", "coherence", "alignment", "metadata")
     assert set(BREAKS) == set(POINTS)

@@ -98,6 +98,7 @@ def own_loop(name: str, arguments: dict[str, Any], choose: Choose, seed: int) ->
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", INTERFACES, ids=str)
 @pytest.mark.parametrize(("name", "arguments", "choose"), WORLDS, ids=[name for name, _, _ in WORLDS])
 def test_a_tick_is_a_step_and_the_trajectory_is_gymnasiums_own(

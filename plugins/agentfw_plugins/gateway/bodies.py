@@ -1,0 +1,225 @@
+"""Reads the JSON bodies of requests. Everything in them is checked, because anybody may have written them.
+
+body = read_body(raw)
+body.text("model"), body.number("temperature", 0, 2), body.listed("messages")
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentfw import Action, Call, Message, Sampling
+
+__all__ = ["Asked", "BadRequest", "Body", "read_body"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST_NAME = 200
+
+
+class BadRequest(Exception):
+    """A request that can't be served, with the status code of the answer."""
+
+    def __init__(self, message: str, status: int = 400, *, code: str = "", field: str = "") -> None:
+        super().__init__(message)
+        self.message, self.status, self.code, self.field = message, status, code, field
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, whatever its format."""
+
+    model: str
+    messages: tuple[Message, ...]
+    actions: tuple[Action, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    user: str = ""
+    with_usage: bool = True
+    """Whether the end of a stream has the token counts."""
+    with_tokens: bool = False
+    """Whether the answer has the token ids and logprobs."""
+
+
+class Body:
+    """A JSON object of a request. Methods raise BadRequest if a value is not what it must be."""
+
+    def __init__(self, values: Mapping[str, Any], where: str = "") -> None:
+        self.values, self.where = values, where
+
+    def __contains__(self, key: str) -> bool:
+        return self.values.get(key) is not None
+
+    def wrong(self, key: str, words: str) -> BadRequest:
+        field = f"{self.where}{key}"
+        return BadRequest(f"{field} {words}", field=field)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.values.get(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            raise self.wrong(key, "is required" if value is None else "must be text")
+        return value
+
+    def name(self, key: str, default: str | None = None) -> str:
+        """A short printable text."""
+        value = self.text(key, default)
+        if len(value) > _LONGEST_NAME or not value.isprintable():
+            raise self.wrong(key, f"must be at most {_LONGEST_NAME} printable characters")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self.wrong(key, "must be true or false")
+        return bool(value)
+
+    def number(self, key: str, low: float, high: float) -> float | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise self.wrong(key, f"must be a number from {low:g} to {high:g}")
+        return float(value)
+
+    def whole(self, key: str, low: int, high: int = 2**63 - 1) -> int | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.wrong(key, f"must be a whole number from {low}")
+        return value
+
+    def inner(self, key: str) -> Body:
+        value = self.values.get(key)
+        if not isinstance(value, dict):
+            raise self.wrong(key, "must be an object")
+        return Body(value, f"{self.where}{key}.")
+
+    def listed(self, key: str) -> list[Body]:
+        """A list of objects. Empty if there is none."""
+        value = self.values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.wrong(key, "must be a list of objects")
+        return [Body(item, f"{self.where}{key}[{index}].") for index, item in enumerate(value)]
+
+    def texts(self, key: str, parts: tuple[str, ...]) -> str:
+        """Text, or a list of parts that have text. Parts of other types are refused."""
+        value = self.values.get(key)
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return value
+        found = []
+        for part in self.listed(key):
+            if part.values.get("type", "text") not in parts:
+                raise part.wrong("type", f"must be {' or '.join(parts)}: this server reads text only")
+            found.append(part.text("refusal") if "refusal" in part else part.text("text"))
+        return "".join(found)
+
+    def strings(self, key: str, most: int) -> tuple[str, ...]:
+        value = self.values.get(key)
+        items = [value] if isinstance(value, str) else value or []
+        if not isinstance(items, list) or len(items) > most or not all(isinstance(item, str) for item in items):
+            raise self.wrong(key, f"must be text or a list of at most {most} texts")
+        return tuple(items)
+
+    def sampling(self, *limits: str) -> Sampling:
+        """The sampling. `limits` are the keys that the maximum number of tokens may have."""
+        found = [limit for key in limits if (limit := self.whole(key, 1)) is not None]
+        seed = self.whole("seed", -(2**63))
+        return Sampling(
+            temperature=self.number("temperature", 0, 2),
+            top_p=self._share("top_p"),
+            max_tokens=min(found, default=None),
+            seed=None if seed is None else abs(seed),
+        )
+
+    def _share(self, key: str) -> float | None:
+        value = self.number(key, 0, 1)
+        if value == 0:
+            raise self.wrong(key, "must be more than 0")
+        return value
+
+    def refuse(self, **unsupported: object) -> None:
+        """Refuse what would change the answer and isn't done here. The values are those that change nothing."""
+        for key, neutral in unsupported.items():
+            value = self.values.get(key)
+            if value is not None and value != neutral and not (isinstance(value, (int, float)) and value == neutral):
+                raise BadRequest(
+                    f"{self.where}{key} is not supported", code="unsupported_parameter", field=f"{self.where}{key}"
+                )
+
+    def action(self, name: str = "name", schema: str = "parameters") -> Action:
+        parameters = self.values.get(schema)
+        if parameters is not None and not isinstance(parameters, dict):
+            raise self.wrong(schema, "must be an object")
+        called = self.name(name)
+        if not called.strip():
+            raise self.wrong(name, "must not be empty")
+        return Action(called, self.text("description", ""), parameters or {"type": "object", "properties": {}})
+
+    def call(self, identity: str, name: str = "name", arguments: str = "arguments") -> Call:
+        """A call of an earlier answer. Its arguments are an object, or the JSON of one."""
+        given = self.values.get(arguments)
+        if isinstance(given, str):
+            try:
+                given = json.loads(given or "{}", parse_constant=_no_constant)
+            except (ValueError, RecursionError):
+                given = None
+        if not isinstance(given, dict):
+            raise self.wrong(arguments, "must be a JSON object")
+        return Call(self.name(name), _clean(given), identity)
+
+
+def read_body(raw: bytes) -> Body:
+    """Parse a request's body."""
+    try:
+        values = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise BadRequest("the body must be JSON in UTF-8") from None
+    if not isinstance(values, dict):
+        raise BadRequest("the body must be a JSON object")
+    # Escapes can spell lone surrogates, which no file and no tokenizer accepts, and numbers that are too large.
+    return Body(_clean(values))
+
+
+def chosen_actions(actions: list[Action], choice: object, where: Body) -> tuple[Action, ...]:
+    """The offered actions. With `choice`, none of them, or the one of that name."""
+    names = [action.name for action in actions]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadRequest(f"two tools are called {', '.join(twice)}", code="duplicate_tool", field="tools")
+    if choice == "none":
+        return ()
+    if isinstance(choice, str):
+        if choice not in names:
+            raise where.wrong("tool_choice", f'names "{choice[:100]}", which is no tool of this request')
+        return tuple(action for action in actions if action.name == choice)
+    return tuple(actions)
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadRequest("the body has a number that is too large")
+    if isinstance(value, (dict, list)):
+        if depth > 100:
+            raise BadRequest("the body is nested too deep")
+        if isinstance(value, list):
+            return [_clean(item, depth + 1) for item in value]
+        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

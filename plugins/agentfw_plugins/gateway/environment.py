@@ -1,0 +1,25 @@
+"""The environment `sessions`: whoever talks with the gateway. Its episodes come from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentfw import Session, SessionEnvironment, Task
+from agentfw.errors import UsageError
+
+__all__ = ["Sessions"]
+
+
+class Sessions(SessionEnvironment):
+    """Conversations that programs and people lead with the policy."""
+
+    headline = "reward"
+
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        return [Task(index, seed, split=split) for index in range(count)]
+
+    async def play(self, session: Session) -> None:
+        raise UsageError(
+            "the episodes of `sessions` come from outside",
+            fix="start the gateway: agentfw serve, or agentfw serve --resume RUN",
+        )

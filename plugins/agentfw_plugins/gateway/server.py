@@ -1,0 +1,82 @@
+"""Serves an application over HTTP in this process, on this event loop.
+
+async with serving(gateway.app, "127.0.0.1", 0) as url:
+    ...     # url is http://127.0.0.1:PORT
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+from agentfw.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["serving"]
+
+_BACKLOG = 2048
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
+    """Serve while the block runs. Port 0 takes any free one. Requests in progress may end before it does."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("the gateway", "web", module=error.name or "") from None
+
+    listener = _bound(host, port)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="critical",
+        access_log=False,  # paths and headers can have what must not be written anywhere
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Leave Ctrl-C to whoever runs this."""
+            yield
+
+    server = Server(config)
+    running = asyncio.create_task(server.serve([listener]))
+    try:
+        while not server.started:
+            if running.done():
+                await running
+                raise UsageError(f"the server on {host}:{port} did not start", fix="choose another --port")
+            await asyncio.sleep(0.002)
+        name, number = listener.getsockname()[:2]
+        yield f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
+    finally:
+        server.should_exit = True
+        await running
+        listener.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        raise UsageError(f"can't listen on {host}:{port}: {error.strerror}", fix="choose another --port") from None
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,1 @@
+"""Answers that people rated, as tasks to learn from."""

@@ -1,0 +1,99 @@
+"""Reads what there is to learn from in recorded runs: answers with good feedback, and corrections.
+
+for example in read_examples([Path("runs/2026-11-22-sessions-7f3a")], good=0.5):
+    print(example.messages[-1].content, "->", example.text)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from agentfw import Action, Episode, Message, Turn
+from agentfw.errors import UsageError
+from agentfw.runs import RunFolder, read_sessions
+
+from ...rewards.feedback import feedback_of
+
+__all__ = ["Example", "read_examples", "split_of"]
+
+_SHARES = ("train",) * 8 + ("validation", "test")
+LEAST = 10
+"""Minimum number of conversations, so that each split has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A conversation, and the answer that it should get."""
+
+    messages: tuple[Message, ...]
+    actions: tuple[Action, ...]
+    text: str
+    user: str
+    corrected: bool
+    """Whether the text is the user's own."""
+
+
+def read_examples(runs: Sequence[Path], good: float) -> list[Example]:
+    """The examples of some runs, in an order that depends on what is in them and not on the order of the runs."""
+    found = {_mark(example): example for run in runs for example in _of_run(run, good)}
+    begun = {_begin(example) for example in found.values()}
+    if len(begun) < LEAST:
+        raise UsageError(
+            f"answers with good feedback or a correction are in {len(begun)} conversations, and {LEAST} are needed",
+            fix="rate more answers: agentfw feedback SESSION good --turn N, or --correction TEXT",
+        )
+    return [found[mark] for mark in sorted(found)]
+
+
+def split_of(examples: Sequence[Example], split: str) -> list[Example]:
+    """The examples of a split: eight of ten conversations are for training. All that begin alike are in one split."""
+    order = {begin: number for number, begin in enumerate(sorted({_begin(example) for example in examples}))}
+    return [example for example in examples if _SHARES[order[_begin(example)] % len(_SHARES)] == split]
+
+
+def _begin(example: Example) -> bytes:
+    """A digest of the first message of the user."""
+    first = next((one.content for one in example.messages if one.role == "user"), "")
+    return blake2b(first.encode(errors="replace"), digest_size=16).digest()
+
+
+def _of_run(run: Path, good: float) -> Iterator[Example]:
+    folder = RunFolder.open(run)
+    ended = {episode.id: episode for episode in folder.episodes()}
+    going_on = {episode.id: episode for episode in read_sessions(run)}
+    for episode in {**going_on, **ended}.values():
+        yield from _of_episode(episode, good)
+
+
+def _of_episode(episode: Episode, good: float) -> Iterator[Example]:
+    newest: dict[int | None, tuple[float, str]] = {}
+    for about, value, correction in feedback_of(episode):
+        newest[about] = value, correction
+    about_all = newest.pop(None, None)
+    for turn in episode.turns:
+        rated = newest.get(turn.index)
+        last = turn is episode.turns[-1]
+        if rated is None and about_all is not None:
+            # What is said of a whole session can be a correction of its last answer only.
+            rated = about_all[0], about_all[1] if last else ""
+        if rated is None:
+            continue
+        value, correction = rated
+        if correction:
+            yield _example(episode, turn, correction, corrected=True)
+        elif value >= good and turn.finish == "stop" and turn.text and not turn.failures:
+            yield _example(episode, turn, turn.text, corrected=False)
+
+
+def _example(episode: Episode, turn: Turn, text: str, *, corrected: bool) -> Example:
+    shown = tuple(episode.messages[place] for place in turn.shown)
+    actions = tuple(Action(**action) for action in episode.actions.get(turn.seat, ()))
+    return Example(shown, actions, text, episode.task.user, corrected)
+
+
+def _mark(example: Example) -> bytes:
+    said = "\0".join([example.user, *(f"{one.role} {one.content}" for one in example.messages), example.text])
+    return blake2b(said.encode(errors="replace"), digest_size=16).digest()

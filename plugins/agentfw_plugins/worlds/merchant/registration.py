@@ -1,0 +1,60 @@
+"""Registers the merchant world, its rewards, its planner and its learner, and the specs of its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentfw import Component, NamedSpec
+
+from ...registration import Registration
+
+_SPECS = Path(__file__).parent / "specs"
+_HERE = "agentfw_plugins.worlds.merchant"
+
+REGISTRATION = Registration(
+    environments=[
+        Component(
+            "merchant",
+            f"{_HERE}.environment:MerchantMarket",
+            "A market analyst that plans analyses for merchants with hidden tastes",
+            settings=f"{_HERE}.merchant_settings:MerchantSettings",
+        ),
+    ],
+    policies=[
+        Component(
+            "merchant-linear",
+            f"{_HERE}.linear_policy:PlannerPolicy",
+            "Plans the analyses of `merchant` by eight weights; trained in seconds",
+            settings=f"{_HERE}.linear_policy:PlannerSettings",
+        ),
+    ],
+    learners=[
+        Component(
+            "merchant-linear",
+            f"{_HERE}.linear_learner:PlannerLearner",
+            "Trains the policy merchant-linear with exact gradients",
+            settings=f"{_HERE}.linear_learner:PlannerLearnerSettings",
+        ),
+    ],
+    rewards=[
+        Component(
+            "merchant_base",
+            f"{_HERE}.rewards:MerchantBase",
+            "Authenticity, logic, completion and depth of a report, the same for every merchant",
+        ),
+        Component(
+            "merchant_personal",
+            f"{_HERE}.rewards:MerchantPersonal",
+            "How well the recommended product meets what the merchant has stated",
+        ),
+    ],
+    specs=[
+        NamedSpec("merchant", str(_SPECS / "merchant.toml"), "Five days of 24 merchants, with a skill graph"),
+        NamedSpec(
+            "loop-merchant", str(_SPECS / "loop-merchant.toml"), "agentfw loop merchant: memory and training, by parts"
+        ),
+        NamedSpec(
+            "train-merchant", str(_SPECS / "train-merchant.toml"), "agentfw train merchant: PARPO on the linear planner"
+        ),
+    ],
+)

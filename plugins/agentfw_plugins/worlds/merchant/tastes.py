@@ -1,0 +1,91 @@
+"""What merchants care about: four questions with two answers each, and which analysis can tell.
+
+>>> [taste.name for taste in QUESTIONS["aim"]]
+['margin', 'volume']
+>>> TASTES["margin"].skill
+'price_band'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from .market import Category, Product
+
+__all__ = ["QUESTIONS", "TASTES", "Taste", "fame_of", "percentiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """An answer to a question: what a product must have to please."""
+
+    name: str
+    skill: str
+    """The analysis that ranks products by it."""
+    words: str
+    """How a merchant says it: "products ...". """
+    figure: Callable[[Product], float]
+
+
+def _recent(product: Product) -> float:
+    return fmean(product.sales[-3:])
+
+
+def _rise(product: Product) -> float:
+    return _recent(product) / max(1.0, fmean(product.sales[-6:-3]))
+
+
+def _buzz(product: Product) -> float:
+    return fmean(product.searches[-3:]) / max(1.0, fmean(product.searches[-12:-9]))
+
+
+def _approval(product: Product) -> float:
+    good, bad = sum(product.praise.values()), sum(product.complaints.values())
+    return good / max(1, good + bad)
+
+
+def _swing(product: Product) -> float:
+    year = product.sales[-12:]
+    return (max(year) - min(year)) / max(1.0, fmean(year))
+
+
+def _calm(product: Product) -> float:
+    return -pstdev(product.prices) / fmean(product.prices)
+
+
+def _margin(product: Product) -> float:
+    return (product.prices[-1] - product.cost) / product.prices[-1]
+
+
+QUESTIONS: Mapping[str, tuple[Taste, Taste]] = {
+    "aim": (
+        Taste("margin", "price_band", "with a high margin", _margin),
+        Taste("volume", "sales_forecast", "that sell in large numbers", _recent),
+    ),
+    "risk": (
+        Taste("careful", "risk_screen", "without legal trouble", lambda product: -product.hazard),
+        Taste("bold", "rank_movement", "that climb the charts", _rise),
+    ),
+    "novelty": (
+        Taste("novel", "keyword_trend", "everybody suddenly searches for", _buzz),
+        Taste("proven", "review_aspects", "praised in reviews", _approval),
+    ),
+    "rhythm": (
+        Taste("seasonal", "season_shape", "for the holidays", _swing),
+        Taste("steady", "price_competition", "at stable prices", _calm),
+    ),
+}
+TASTES: Mapping[str, Taste] = {taste.name: taste for pair in QUESTIONS.values() for taste in pair}
+
+
+def percentiles(category: Category, figure: Callable[[Product], float]) -> dict[str, float]:
+    """The place of each product in its category, from 0 for the lowest figure to 1 for the highest."""
+    ordered = sorted(category.products.values(), key=lambda product: (figure(product), product.id))
+    return {product.id: place / max(1, len(ordered) - 1) for place, product in enumerate(ordered)}
+
+
+def fame_of(category: Category) -> dict[str, float]:
+    """How famous each product is: its place among the bestsellers."""
+    return percentiles(category, _recent)

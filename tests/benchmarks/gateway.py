@@ -1,0 +1,217 @@
+"""The gateway: exact tokens, `kill -9`, hostile input, and what it costs.
+
+    python tests/benchmarks/gateway.py tokens --sessions 100
+    python tests/benchmarks/gateway.py kill --kills 50
+    python tests/benchmarks/gateway.py hostile --requests 10000
+    python tests/benchmarks/gateway.py overhead
+
+`tokens`: random sessions with tools, branches, retries and edits, with a small model; do the recorded tokens equal
+those that the policy drew, and does a learner agree about their logprobs within 1e-5? `kill`: a gateway under load is
+killed at random moments; is all that it had answered on disk? `hostile`: mutated requests. `overhead`: milliseconds a
+turn beyond a policy that answers at once, one after the other and from 200 sessions at once, and until a stream's
+first token; required: under 3 and 10.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+HELPERS = Path(__file__).parents[1] / "plugins" / "gateway"
+sys.path.insert(0, str(HELPERS))
+
+
+def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    from random_sessions import Noting, lead  # type: ignore[import-not-found]
+
+    from agentfw.runs import read_sessions
+    from agentfw_plugins.gateway.app import Gateway
+    from agentfw_plugins.gateway.desk import LiveDesk
+    from agentfw_plugins.gateway.live import opened
+    from agentfw_plugins.gateway.server import serving
+    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.settings import LoraSettings
+
+    model = options.model or small_model(folder)
+    live = opened(folder, policy="transformers", assignments=[f"policy.model={model}", "policy.device=cpu"])
+    noting = Noting(live.assembly.policy.policy)
+    live.assembly.policy.policy = noting
+
+    async def run() -> None:
+        async with (
+            live,
+            httpx.AsyncClient(timeout=600) as client,
+            serving(Gateway(LiveDesk(live)).app, "127.0.0.1", 0) as url,
+        ):
+            await asyncio.gather(*(lead(client, f"{url}/s/s{i}/v1", i) for i in range(options.sessions)))
+
+    asyncio.run(run())
+    episodes = read_sessions(live.folder.path)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    recorded = sorted((turn.prompt_ids, turn.token_ids, turn.logprobs) for turn in turns)
+    drawn = sorted((one.prompt_ids, one.token_ids, one.logprobs) for one in noting.drawn)
+    learner = LoraLearner(LoraSettings(model=str(model), device="cpu"))
+    learner.open(folder)
+    apart: list[float] = []
+    for turn in turns:
+        found = learner.logprobs(turn.prompt_ids, turn.token_ids)
+        apart += [abs(a - b) for a, b in zip(found, turn.logprobs, strict=True)]
+    learner.close()
+    return {
+        "sessions": len(episodes),
+        "turns": len(turns),
+        "tokens": sum(len(turn.token_ids) for turn in turns),
+        "branches": sum(len({turn.shown for turn in episode.turns}) for episode in episodes),
+        "recorded are those that were drawn": recorded == drawn,
+        "largest difference of a logprob": max(apart),
+        "tokens with a difference above 1e-5": sum(each > 1e-5 for each in apart),
+    }
+
+
+def small_model(folder: Path) -> Path:
+    import importlib.util
+
+    path = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
+    spec = importlib.util.spec_from_file_location("laboratory", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made: Path = module.make_model(folder / "model")
+    return made
+
+
+def kill(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    from killing import kill_under_load, lost  # type: ignore[import-not-found]
+
+    draw, answered, gone, sessions = random.Random(options.seed), 0, 0, 0
+    from agentfw.runs import read_sessions
+
+    for number in range(options.kills):
+        run, known = kill_under_load(folder / str(number), draw.uniform(0.02, 1.0))
+        answered += len(known)
+        gone += len(lost(run, known))
+        sessions += len(read_sessions(run))
+    return {"kills": options.kills, "answered": answered, "lost": gone, "sessions read": sessions}
+
+
+def hostile(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    from killing import start
+    from mutations import mutated  # type: ignore[import-not-found]
+
+    process, url, _run = start(folder, "--policy", "scripted", "--set", 'policy.replies=["yes"]', "--model", "any")
+    found: dict[str, int] = {}
+    try:
+        with httpx.Client(timeout=20) as client:
+            for number in range(options.requests):
+                path, raw, headers = mutated(number)
+                try:
+                    status = str(client.post(f"{url}{path}", content=raw, headers=headers).status_code)
+                except (httpx.InvalidURL, httpx.LocalProtocolError):
+                    status = "not sent by the client"
+                found[status] = found.get(status, 0) + 1
+        alive = process.poll() is None
+    finally:
+        process.terminate()
+        _out, err = process.communicate(timeout=60)
+    return {
+        "requests": options.requests,
+        "answers": dict(sorted(found.items())),
+        "of 500 and above": sum(count for status, count in found.items() if status >= "5" and status.isdigit()),
+        "alive": alive,
+        "exit code": process.returncode,
+        "lines on stderr": len(err.splitlines()),
+    }
+
+
+def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    from killing import start
+
+    process, url, _ = start(folder, "--policy", "scripted", "--set", 'policy.replies=["yes"]')
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "Is it so?"}]}
+
+    async def run() -> dict[str, Any]:
+        async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=options.at_once)) as client:
+
+            async def turn(name: str, **more: Any) -> float:
+                began = time.perf_counter()
+                (await client.post(f"{url}/s/{name}/v1/chat/completions", json={**body, **more})).raise_for_status()
+                return (time.perf_counter() - began) * 1000
+
+            async def first(name: str) -> float:
+                began = time.perf_counter()
+                asked = {**body, "stream": True}
+                async with client.stream("POST", f"{url}/s/{name}/v1/chat/completions", json=asked) as answer:
+                    async for line in answer.aiter_lines():
+                        if '"content":"' in line and '"content":""' not in line:
+                            return (time.perf_counter() - began) * 1000
+                raise AssertionError("no token came")
+
+            async def session(number: int) -> None:
+                for _ in range(options.turns):
+                    await turn(f"many-{number}")
+
+            for _ in range(50):
+                await turn("warm")
+            alone = [await turn("alone") for _ in range(300)]
+            models = []
+            for _ in range(300):
+                began = time.perf_counter()
+                await client.get(f"{url}/v1/models")
+                models.append((time.perf_counter() - began) * 1000)
+            streamed = [await first("streamed") for _ in range(200)]
+            began = time.perf_counter()
+            await asyncio.gather(*(session(number) for number in range(options.at_once)))
+            seconds = time.perf_counter() - began
+            turns = options.at_once * options.turns
+            return {
+                "ms a turn, one after the other (median)": statistics.median(alone),
+                "ms of a request that does nothing (median)": statistics.median(models),
+                "ms until a stream's first token (median)": statistics.median(streamed),
+                f"ms a turn, {options.at_once} sessions at once (wall clock by turns, client included)": seconds
+                * 1000
+                / turns,
+            }
+
+    try:
+        return asyncio.run(run())
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["tokens", "kill", "hostile", "overhead"])
+    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--model", default="", help="Folder of a model. Default: a random one is made.")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--at-once", type=int, default=200)
+    parser.add_argument("--turns", type=int, default=10, help="Turns of each of the sessions at once.")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    measure = {"tokens": tokens, "kill": kill, "hostile": hostile, "overhead": overhead}[options.what]
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(options, Path(folder))
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return found
+    for name, value in found.items():
+        print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The benchmarks of the assistant's world and of its loop, in small sizes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+
+def load(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+@pytest.mark.slow
+def test_the_world_holds_what_it_must_in_a_small_size(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["repeat", "references", "faults", "calls", "outputs", "views", "speed"]
+
+    found = load("assistant_world").main(["--share", "0.02", "--rows", *rows])
+
+    # Figures of so few requests are noise, and speed depends on the machine.
+    assert all(found[row]["met"] for row in ("repeat", "faults", "calls", "outputs"))
+    assert list(found) == rows
+    assert "episodes a second" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_nobody_is_shown_what_is_not_theirs_or_shared() -> None:
+    found = load("assistant_leaks").main(["--episodes", "240", "--recalls", "1000"])
+
+    assert found["shown"] > 1000
+    assert found["shared_skills"] > 0
+    assert (found["leaks"], found["skills_from_mails"]) == (0, 0)

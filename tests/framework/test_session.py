@@ -1,0 +1,159 @@
+"""Sessions: whoever leads them, the record is a tree of turns, each message once and each answer with its tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from agentfw import Action, Episode, Generation, Message, Policy, Reply, Request, Sampling, Session, Task
+from agentfw.errors import EndpointError, UsageError
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.parsing import parse_calls
+from agentfw.session import extended
+
+LOOK = Action("look", "Look", {"type": "object", "properties": {}})
+
+
+class Counting(Policy):
+    """Answers with a number; its tokens continue those of the answer before. Fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    async def generate(self, request: Request) -> Generation:
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        if request.messages[-1].content == "fail":
+            raise EndpointError("down", fix="start it")
+        number = len(self.requests)
+        before = request.before
+        prompt = (*before.prompt_ids, *before.token_ids, 0) if before else (len(request.messages),)
+        text = '{"name": "look", "arguments": {}} so' if request.actions else f"answer {number}"
+        return Generation(text, prompt_ids=prompt, token_ids=(100 + number,), logprobs=(-1.0,), version="v1")
+
+
+class Notes(Memory):
+    """Recalls one note for everybody."""
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return [Recollection(f"note for {query.user}")]
+
+
+def user(text: str) -> Message:
+    return Message("user", text)
+
+
+def begun(**options: object) -> tuple[Session, Counting]:
+    policy = Counting()
+    return Session(policy, Task(0, seed=7, user="ada"), **options), policy  # type: ignore[arg-type]
+
+
+def answers(session: Session, *conversations: Sequence[Message], **more: object) -> list[Reply]:
+    async def run() -> list[Reply]:
+        return [await session.answer(each, **more) for each in conversations]  # type: ignore[arg-type]
+
+    return asyncio.run(run())
+
+
+def test_an_answer_that_comes_back_unchanged_brings_its_tokens() -> None:
+    session, policy = begun()
+    [first] = answers(session, [user("a")])
+
+    answers(session, [user("a"), first.message, user("b")], [user("a"), Message("assistant", "edited"), user("b")])
+
+    assert policy.requests[1].before is not None
+    assert policy.requests[1].before.token_ids == (101,)
+    assert policy.requests[2].before is None
+    episode = session.end()
+    assert [message.content for message in episode.messages] == ["a", "answer 1", "b", "edited", "b"]
+    assert [turn.shown for turn in episode.turns] == [(0,), (0, 1, 2), (0, 3, 4)]
+
+
+def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None:
+    session, policy = begun()
+    [reply] = answers(session, [user("a")], actions=[LOOK])
+    told = Message("assistant", reply.text, reply.calls)
+
+    answers(session, [user("a"), told, Message("tool", "nothing", answers=reply.calls[0].id)], actions=[LOOK])
+
+    assert (reply.text, reply.finish, [call.name for call in reply.calls]) == (" so", "calls", ["look"])
+    assert policy.requests[1].before is not None
+    assert session.episode.messages[1].content == '{"name": "look", "arguments": {}} so'
+
+
+def test_a_session_goes_on_from_its_record() -> None:
+    session, _ = begun()
+    parts = []
+    [first] = answers(session, [user("a")])
+    parts.append(session.news())
+    session.feedback(1.0, words="I like it", turn=0)
+    parts.append(session.news())
+    whole = extended(*(Episode.from_record(json.loads(json.dumps(part.to_record()))) for part in parts))
+    assert whole == Episode.from_record(json.loads(json.dumps(session.episode.to_record())))
+
+    later, policy = begun()
+    later.restore(whole)
+    answers(later, [user("a"), first.message, user("b")])
+
+    assert policy.requests[0].before is not None
+    assert policy.requests[0].before.token_ids == (101,)
+    assert [turn.index for turn in later.episode.turns] == [0, 1]
+
+
+def test_who_leads_the_session_chooses_the_sampling_unless_the_run_does() -> None:
+    asked = Sampling(temperature=0.2, max_tokens=50, seed=5)
+    run = Sampling(temperature=1.0, max_tokens=20, seed=9)
+    free, first = begun(sampling=run)
+    held, second = begun(sampling=run, sampling_wins=True)
+
+    answers(free, [user("a")], sampling=asked)
+    answers(held, [user("a")], [user("a")], sampling=asked)
+
+    assert first.requests[0].sampling == Sampling(0.2, None, 20, 5)
+    assert second.requests[0].sampling == Sampling(1.0, None, 20, 9)
+    assert second.requests[1].sampling.seed != 9, "who asks again gets another sample"
+
+
+def test_memories_are_asked_once_a_conversation_and_only_for_the_user_that_is_named() -> None:
+    session, policy = begun(memories=[Notes()])
+    system = Message("system", "Be brief.")
+    [reply] = answers(session, [system, user("a")], user="ada")
+    answers(session, [system, user("a"), reply.message, user("b")], user="ada")
+    answers(session, [user("a")])
+    answers(session, [user("a")], user="eve")
+
+    shown = [[message.content for message in request.messages] for request in policy.requests]
+    assert shown[0][0] == shown[1][0] == "Be brief.\n\nYou remember:\n- note for ada"
+    assert shown[2] == shown[3] == ["a"]
+    assert policy.requests[1].before is not None
+
+
+def test_what_can_not_be_done_is_an_error_and_the_session_goes_on() -> None:
+    session, _ = begun(max_turns=2)
+    with pytest.raises(EndpointError):
+        answers(session, [user("fail")])
+    failed = session.failure
+    answers(session, [user("a")], [user("b")])
+
+    assert isinstance(failed, EndpointError)
+    assert session.failure is None
+    for wrong in ([user("c")], []):
+        with pytest.raises(UsageError):
+            answers(session, wrong)
+    with pytest.raises(UsageError, match="no turn 9"):
+        session.feedback(1.0, turn=9)
+    session.end()
+    with pytest.raises(UsageError, match="ended"):
+        answers(session, [user("a")])
+    with pytest.raises(UsageError, match="ended"):
+        session.feedback(1.0)
+
+
+def test_the_text_outside_of_calls_is_known() -> None:
+    text = 'Sure. <tool_call>{"name": "look", "arguments": {}}</tool_call> Done. {"name": "fly"}'
+
+    assert parse_calls(text, ["look"]).rest == 'Sure.  Done. {"name": "fly"}'
+    assert parse_calls("no calls", ["look"]).rest == "no calls"

@@ -1,0 +1,171 @@
+"""The saved word index: it is what the store holds, spares reading the texts, and is only ever a cache."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from agentfw_memory import NewSkill, SkillGraph
+from agentfw_memory.graph import word_index_state
+from agentfw_memory.graph.stores.sql_rows import SqlRows
+from agentfw_memory.graph.word_index import BLOCK, SHARED, WordIndex
+
+VOCABULARY = [f"word{number}" for number in range(40)]
+
+Held = dict[int, tuple[int, list[tuple[str, int]]]]
+
+
+def held(index: WordIndex) -> Held:
+    """By skill: its part, and its terms with their counts."""
+    found: Held = {}
+    for _, block in index.blocks(sorted(set((index.numbers() // BLOCK).tolist()))):
+        pairs = iter(block.pairs.tolist())
+        for number, part, size in zip(block.numbers.tolist(), block.parts.tolist(), block.sizes.tolist(), strict=True):
+            counts = [next(pairs) for _ in range(size)]
+            found[number] = part, sorted((block.names[term], count) for term, count in counts)
+    return found
+
+
+def same_as_store(graph: SkillGraph) -> bool:
+    """Whether the index holds and finds what one does that was filled from the store."""
+    graph._recaller.catch_up()
+    index, fresh = graph._recaller._words, WordIndex()
+    assert index is not None
+    for rows in graph._store.live():
+        texts = graph._store.texts(rows.numbers.tolist())
+        parts = [SHARED if shared else int(owner) for owner, shared in zip(rows.owners, rows.shared, strict=True)]
+        for number, part in zip(rows.numbers.tolist(), parts, strict=True):
+            fresh.put(number, texts[number], part)
+    readers = [None, *{part for part, _ in held(fresh).values() if part}]
+    return held(index) == held(fresh) and all(
+        index.question(word, reader).best(10).tolist() == fresh.question(word, reader).best(10).tolist()
+        for word in VOCABULARY[::5]
+        for reader in readers
+    )
+
+
+def churn(graph: SkillGraph, generator: random.Random, turns: int) -> list[str]:
+    """Add, change and retire skills. Return the ids of those that are left."""
+
+    def text() -> str:
+        return " ".join(generator.choices(VOCABULARY, k=generator.randint(1, 6)))
+
+    ids = [skill.id for skill in graph.add_skills([NewSkill("ana", f"{text()} {place}") for place in range(20)])]
+    for turn in range(turns):
+        what = generator.random()
+        if what < 0.5:
+            visibility = generator.choice(["private", "shared"])
+            ids.append(graph.add_skill(owner="ben", text=f"{text()} new {turn}", visibility=visibility).id)
+        elif what < 0.7:
+            graph.update_skill(generator.choice(ids), text=f"{text()} changed {turn}")
+        elif what < 0.8:
+            graph.update_skill(generator.choice(ids), visibility=generator.choice(["private", "shared"]))
+        else:
+            graph.retire_skill(ids.pop(generator.randrange(len(ids))))
+    return ids
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The skills whose texts were read from a store."""
+    numbers: list[int] = []
+    texts = SqlRows.texts
+
+    def recorded(store: SqlRows, asked: Sequence[int]) -> dict[int, str]:
+        numbers.extend(asked)
+        return texts(store, asked)
+
+    monkeypatch.setattr(SqlRows, "texts", recorded)
+    return numbers
+
+
+def check_saving(where: str | Path, read: list[int]) -> None:
+    with SkillGraph.open(where, tenant="t", embedder="hash:16") as one:
+        ids = churn(one, random.Random(7), 60)
+        with SkillGraph.open(where, tenant="t") as other:
+            assert same_as_store(other)
+        ids.append(one.add_skill(owner="cleo", text="word1 after it was saved").id)
+        one.update_skill(ids[0], text="word2 changed after it was saved")
+        one.update_skill(ids[1], visibility="shared")
+        one.retire_skill(ids[2])
+    read.clear()
+    with SkillGraph.open(where, tenant="t") as again:
+        again.recall("word1", user="cleo")
+        assert sorted(read) == sorted(int(ids[place][1:]) for place in (0, 1, 2, -1))
+        assert same_as_store(again)
+        churn(again, random.Random(8), 60)
+        assert same_as_store(again)
+    with SkillGraph.open(where, tenant="t") as last:
+        assert same_as_store(last)
+
+
+def test_only_texts_that_changed_after_it_was_saved_are_read(tmp_path: Path, read: list[int]) -> None:
+    check_saving(tmp_path / "skills.db", read)
+
+
+@pytest.mark.slow
+def test_it_is_saved_on_a_server_too(postgres_database: Callable[..., str], read: list[int]) -> None:
+    pytest.importorskip("psycopg")
+    check_saving(postgres_database(), read)
+
+
+def test_only_blocks_that_changed_are_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="t", embedder="hash:16") as graph:
+        graph.add_skills([NewSkill("ana", f"{word} old") for word in VOCABULARY])
+        with graph._store.writing() as change:
+            graph._store.new_numbers(change, BLOCK)
+        graph.add_skill(owner="ana", text="word1 far away")
+    with SkillGraph.open(path, tenant="t") as graph:
+        graph.prepare()
+        with graph._store.writing() as change:
+            graph._store.save_state(change, "words 0", b"would be unreadable")
+        graph.add_skills([NewSkill("ana", f"{word} new") for word in VOCABULARY])
+        graph.prepare()
+
+        assert graph._store.state("words 0") == b"would be unreadable"
+        assert graph._store.state("words 1") is not None
+
+
+@pytest.mark.parametrize("spoil", ["unreadable", "gone", "other stemmer"])
+def test_a_saved_index_that_does_not_fit_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
+) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="t", embedder="hash:16") as graph:
+        churn(graph, random.Random(7), 30)
+        graph.prepare()
+        with graph._store.writing() as change:
+            if spoil == "unreadable":
+                graph._store.save_state(change, "words 0", b"PK\x03\x04 and so on")
+            elif spoil == "gone":
+                graph._store._run("DELETE FROM state WHERE name = 'words 0'")  # type: ignore[attr-defined]
+            else:
+                monkeypatch.setattr(word_index_state, "FORMAT", word_index_state.FORMAT + 1)
+                graph._store.save_state(change, "words 0", b"of an older version")
+
+    with SkillGraph.open(path, tenant="t") as graph:
+        assert same_as_store(graph)
+        graph.prepare()
+    with SkillGraph.open(path, tenant="t") as graph:
+        assert same_as_store(graph)
+
+
+def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="t", embedder="hash:16") as one, SkillGraph.open(path, tenant="t") as other:
+        one.add_skills([NewSkill("ana", "zanzibar trip"), NewSkill("ben", "trip home", visibility="shared")])
+        other.recall("trip", user="ben")
+        index, counter = other._recaller._words, other._recaller.cache.counter
+        assert index is not None
+        one.forget("ana")
+
+        assert not word_index_state.save_words(index, counter, other._store)
+        other.prepare()
+
+        saved = word_index_state.load_words(one._store)
+        assert saved is not None
+        assert list(held(saved[0])) == [int(hit.skill.id[1:]) for hit in one.recall("trip", user="ben")]

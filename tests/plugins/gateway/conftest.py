@@ -1,0 +1,106 @@
+"""A gateway in a thread of this process, and the rule that its scripted policy follows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Intervention, Moment
+from agentfw.runs import LiveRun
+from agentfw_plugins.gateway.live import Limits, opened, serve_until
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+
+def rule(moment: Moment) -> Iterator[Intervention | str]:
+    """Looks up the weather where it is asked about it, says it when it is known, and else repeats what was said."""
+    for answer in moment.of("answer"):
+        yield f"The weather is {answer.text}."
+        return
+    for said in moment.of("message")[-1:]:
+        if "weather" in said.text.lower():
+            yield Intervention("weather", {"city": said.text.split()[-1].strip("?")})
+        else:
+            yield f"You said: {said.text}"
+        return
+    yield "Nothing new."
+
+
+class Served:
+    """A gateway that runs."""
+
+    def __init__(self, url: str, live: LiveRun) -> None:
+        self.url, self.live = url, live
+
+    def session(self, name: str) -> str:
+        """The base URL of a session, for a client of OpenAI's."""
+        return f"{self.url}/s/{name}/v1"
+
+
+@contextmanager
+def served(runs: Path, limits: Limits | None = None, **options: Any) -> Iterator[Served]:
+    """Serve until the block ends, then in good order until every session is concluded."""
+    found: list[Served] = []
+    failed: list[BaseException] = []
+    ready = threading.Event()
+    stopping: list[Callable[[], object]] = []
+
+    def run() -> None:
+        async def main() -> None:
+            stop, loop = asyncio.Event(), asyncio.get_running_loop()
+            stopping.append(lambda: loop.call_soon_threadsafe(stop.set))
+            live = opened(runs, **options)
+
+            def tell(url: str) -> None:
+                found.append(Served(url, live))
+                ready.set()
+
+            await serve_until(stop, live, "127.0.0.1", 0, limits or Limits(), tell)
+
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            failed.append(error)
+            ready.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    ready.wait(60)
+    try:
+        if failed:
+            raise failed[0]
+        yield found[0]
+    finally:
+        if stopping and not failed:
+            stopping[0]()
+        thread.join(60)
+    if failed:
+        raise failed[0]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """Starts gateways, by default with the rule above."""
+    with ExitStack() as stack:
+
+        def start(limits: Limits | None = None, **options: Any) -> Served:
+            if "policy" not in options and "resume" not in options:
+                options = {"policy": "scripted", "assignments": [f"policy.rule={__name__}:rule"], **options}
+            return stack.enter_context(served(tmp_path / "runs", limits, **options))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One gateway that several tests may use, each with sessions of its own."""
+    options = {"policy": "scripted", "assignments": [f"policy.rule={__name__}:rule"]}
+    with served(tmp_path_factory.mktemp("runs"), **options) as running:
+        yield running

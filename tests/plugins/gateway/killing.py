@@ -1,0 +1,70 @@
+"""Kills a gateway under load, and looks for what it had answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+
+from agentfw.runs import read_sessions
+
+__all__ = ["kill_under_load", "lost", "start"]
+
+
+def start(folder: Path, *more: str) -> tuple[subprocess.Popen[str], str, Path]:
+    """`agentfw serve` in a process of its own, its address and the folder of its run."""
+    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", *more]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    text = ""
+    while not text.rstrip().endswith("}"):
+        line = process.stdout.readline()
+        assert line, process.stderr.read() if process.stderr else ""
+        text += line
+    about = json.loads(text)
+    return process, about["url"], Path(about["folder"])
+
+
+def load(url: str, worker: int, answered: list[tuple[str, str]]) -> None:
+    """Ask until the gateway is gone, and note what was answered."""
+    try:
+        with httpx.Client(timeout=10) as client:
+            for number in range(100_000):
+                name, word = f"w{worker}-{number % 3}", f"{worker}.{number}"
+                body = {"model": "scripted", "messages": [{"role": "user", "content": word}]}
+                client.post(f"{url}/s/{name}/v1/chat/completions", json=body).raise_for_status()
+                answered.append((name, word))
+    except httpx.HTTPError:
+        pass
+
+
+def kill_under_load(folder: Path, after: float, workers: int = 4) -> tuple[Path, list[tuple[str, str]]]:
+    """The run of a gateway that was killed after so many seconds of load, and what it had answered."""
+    process, url, run = start(folder, "--policy", "scripted", "--set", 'policy.replies=["yes"]')
+    answered: list[tuple[str, str]] = []
+    threads = [threading.Thread(target=load, args=(url, worker, answered)) for worker in range(workers)]
+    for thread in threads:
+        thread.start()
+    time.sleep(after)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    for thread in threads:
+        thread.join()
+    return run, answered
+
+
+def lost(run: Path, answered: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What was answered and isn't on disk."""
+    kept = {
+        (episode.task.query, episode.messages[turn.shown[-1]].content)
+        for episode in read_sessions(run)
+        for turn in episode.turns
+    }
+    return [each for each in answered if each not in kept]

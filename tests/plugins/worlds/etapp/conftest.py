@@ -1,0 +1,17 @@
+"""One folder in the form of ETAPP, for all tests that only read it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from copies import write_copy
+
+
+@pytest.fixture(scope="session")
+def copy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_copy(tmp_path_factory.mktemp("etapp"))

@@ -1,0 +1,173 @@
+"""Somebody else's program in a run: it asks the policy over HTTP, is scored by what it achieves, and can be trained."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Episode, Host, Run
+from agentfw.errors import SettingsError
+from agentfw.runs import parse_spec
+from agentfw.testing import fresh_host
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+TASKS = Path(__file__).parent / "tasks.jsonl"
+AGENT = """
+import json, os, sys, urllib.request
+
+task = json.loads(sys.stdin.read())
+told = {"model": "whatever", "temperature": 0, "messages": [{"role": "user", "content": task["question"]}]}
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+request = urllib.request.Request(url, json.dumps(told).encode(), {"authorization": os.environ["OPENAI_API_KEY"]})
+answer = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+open("notes.txt", "w").write(answer)
+print("thinking ...")
+print(json.dumps({"answer": answer, "steps": 1, "reward": 0.25, "saw": sorted(task)}))
+"""
+
+
+async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, Any]:
+    """An agent in this process, on the official client."""
+    openai = pytest.importorskip("openai")
+    async with openai.AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
+        messages = [{"role": "user", "content": task["question"]}]
+        first = await client.chat.completions.create(model="any", messages=messages, max_tokens=16)
+        return {"answer": first.choices[0].message.content}
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    return fresh_host(builtins=True, strict=False)
+
+
+def played(host: Host, runs: Path, settings: dict[str, Any], **more: Any) -> list[Episode]:
+    """The episodes of a run with a policy that always says 4."""
+    spec = {
+        "environment": {"name": "program", "settings": {"tasks": str(TASKS), **settings}},
+        "policy": {"name": "scripted", "settings": {"replies": ["4"]}},
+        "episodes": 3,
+        **more,
+    }
+    run = Run.create(parse_spec(spec), host, runs)
+    asyncio.run(run.execute())
+    return sorted(run.folder.episodes(), key=lambda episode: episode.task.index)
+
+
+@pytest.mark.slow
+def test_a_program_is_watched_and_scored(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AGENT)
+
+    episodes = played(
+        host, tmp_path / "runs", {"command": f"{sys.executable} {tmp_path}/agent.py", "keep": str(tmp_path / "kept")}
+    )
+
+    assert [episode.utility for episode in episodes] == [0.0, 0.0, 1.0], "only 2 + 2 is 4"
+    assert [len(episode.turns) for episode in episodes] == [1, 1, 1]
+    assert episodes[2].messages[0].content == "What is 2 + 2?"
+    assert episodes[2].outcome == {"steps": 1.0, "failed": 0.0, "timed_out": 0.0}
+    ended = next(event.data for event in episodes[0].events if event.name == "ended")
+    assert json.loads(ended["out"].splitlines()[-1])["saw"] == ["question", "user"], "the answer is not shown"
+    assert sorted(path.name for path in tmp_path.glob("kept/*/*")) == ["notes.txt"] * 3
+
+
+@pytest.mark.slow
+def test_a_check_command_has_the_last_word(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AGENT)
+    check = "import json, sys; assert open('notes.txt').read() == '4'; print(json.dumps({'reward': 0.5}))"
+    (tmp_path / "check.py").write_text(check)
+
+    episodes = played(
+        host,
+        tmp_path / "runs",
+        {"command": f"{sys.executable} {tmp_path}/agent.py", "check": f"{sys.executable} {tmp_path}/check.py"},
+        episodes=1,
+    )
+
+    assert [episode.utility for episode in episodes] == [0.5]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "failed", "timed_out"),
+    [
+        ("import sys; print('{\"reward\": 1}'); sys.exit(3)", 1.0, 0.0),
+        ("import os, time; os.fork(); print('{\"reward\": 1}', flush=True); time.sleep(60)", 1.0, 1.0),
+        ("print('x' * 3_000_000); print('{\"reward\": NaN}')", 0.0, 0.0),
+        ("import os; os.close(0); os.close(1)", 0.0, 0.0),
+    ],
+    ids=["fails", "hangs with a child", "says too much", "closes its streams"],
+)
+def test_a_bad_program_is_data(host: Host, tmp_path: Path, code: str, failed: float, timed_out: float) -> None:
+    (tmp_path / "tasks.jsonl").write_text('{"question": "?"}\n')
+    (tmp_path / "bad.py").write_text(code)
+    began = time.monotonic()
+
+    [episode] = played(
+        host,
+        tmp_path / "runs",
+        {
+            "command": f"{sys.executable} {tmp_path}/bad.py",
+            "tasks": str(tmp_path / "tasks.jsonl"),
+            "timeout": 1.0 if timed_out else 30.0,
+        },
+        episodes=1,
+    )
+
+    assert (episode.utility, episode.outcome["failed"], episode.outcome["timed_out"]) == (0.0, failed, timed_out)
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"command": "no-such-program-here"}, "can't start"),
+        ({}, "set either command or function"),
+        ({"function": "nowhere:solve"}, "can't load"),
+        ({"command": "true", "tasks": "missing.jsonl"}, "can't read"),
+        ({"command": "'true"}, "quotation"),
+    ],
+)
+def test_a_wrong_setting_is_an_error(host: Host, tmp_path: Path, settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        played(host, tmp_path, settings, episodes=1)
+
+
+@pytest.mark.slow
+def test_a_function_on_the_official_client(host: Host, tmp_path: Path) -> None:
+    episodes = played(host, tmp_path, {"function": f"{__name__}:solve"})
+
+    assert [episode.utility for episode in episodes] == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.slow
+def test_the_model_inside_a_program_is_trained(host: Host, tmp_path: Path) -> None:
+    spec = {
+        "environment": {"name": "program", "settings": {"tasks": str(TASKS), "function": f"{__name__}:solve"}},
+        "policy": {"name": "tiny", "settings": {"model": "tiny-sums"}},
+        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
+        "learner": {"name": "lora", "settings": {"model": "tiny-sums", "weights": "all"}},
+        "rewards": ["utility", "format"],
+        "sampling": {"temperature": 1.0, "max_tokens": 16},
+        "updates": 1,
+        "tasks": 2,
+        "samples": 3,
+        "evaluation": {"every": 1, "tasks": 2},
+    }
+    run = Run.create(parse_spec(spec), host, tmp_path)
+
+    summary = asyncio.run(run.execute())
+
+    assert summary.updates == 1
+    learned = [turn for episode in run.folder.rollouts(1).episodes() for turn in episode.turns]
+    assert len(learned) == 6
+    assert all(len(turn.token_ids) == len(turn.logprobs) > 0 for turn in learned)
+    assert all(turn.temperature == 1.0 for turn in learned), "the run's sampling holds"
+    assert all(1 <= len(turn.token_ids) <= 16 for turn in learned)
