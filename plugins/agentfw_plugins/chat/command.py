@@ -31,7 +31,7 @@ __all__ = ["chat"]
 @click.command()
 @click.option("--policy", metavar="NAME", help="Policy that answers.")
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
-@click.option("--tool", "tools", multiple=True, metavar="NAME", help="Tool to offer. Can be repeated.")
+@click.option("--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer. Can be repeated.")
 @click.option(
     "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
 )

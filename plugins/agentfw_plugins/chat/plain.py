@@ -6,7 +6,7 @@ A line that ends with a backslash goes on in the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 from agentfw.errors import UsageError
@@ -29,8 +29,7 @@ class PlainScreen:
             self.out.words(piece)
 
     def done(self) -> None:
-        if not self.out.json:
-            self.out.line()
+        self.words("\n")  # written at once, for whoever reads line by line
 
     def aside(self, text: str) -> None:
         if not self.out.json:
@@ -54,9 +53,11 @@ async def talk_plainly(conversation: Conversation, source: IO[str], out: Out) ->
         except UsageError as error:
             out.error(error.message, error.fix)
             continue
-        show: Callable[[str], None] = out.note if out.json else out.line
         for line in lines:
-            show(line)
+            if out.json:
+                out.note(line)
+            else:
+                out.words(f"{line}\n")
 
 
 def _entries(source: IO[str]) -> Iterator[str]:

@@ -53,7 +53,8 @@ def opened(
     if memories:
         values["memories"] = list(memories)
     if tools:
-        values["tools"] = list(tools)
+        named = [text.partition("=") for text in tools]
+        values["tools"] = [{"name": name, **({"alias": alias} if alias else {})} for name, _, alias in named]
     if rewards:
         values["rewards"] = list(rewards)
     values = apply_assignments(values, parse_assignments(assignments))
