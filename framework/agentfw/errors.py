@@ -14,7 +14,8 @@ data.
     │   ├── MissingExtraError       3   an optional dependency isn't installed
     │   └── TimelineError           3   a world schedules into the past, or goes on for ever
     ├── EndpointError               1   a model server can't be reached or keeps failing
-    │   └── RequestRefusedError     1   the server is up but rejects this request
+    │   ├── RequestRefusedError     1   the server is up but rejects this request
+    │   └── QuotaEndedError         1   the account at a server is used up
     └── StorageError                1   writing to disk failed; acknowledged data is intact
 
     InterventionRefused                 not a failure: the agent receives it as an observation
@@ -36,6 +37,7 @@ __all__ = [
     "InterventionRefused",
     "MissingExtraError",
     "PluginError",
+    "QuotaEndedError",
     "RequestRefusedError",
     "RunFolderError",
     "SettingsError",
@@ -115,6 +117,10 @@ class EndpointError(AgentfwError):
 
 class RequestRefusedError(EndpointError):
     pass
+
+
+class QuotaEndedError(EndpointError):
+    """The account is used up. No other request succeeds until somebody pays or waits, so a run stops and is resumed."""
 
 
 class StorageError(AgentfwError):

@@ -26,6 +26,9 @@ class Policy:
     is_program: bool = False
     """Whether it reads `request.moment`, or remembers its episodes. Such a policy can't run in another process."""
 
+    def open(self, folder: Path) -> None:
+        """Keep files in this run's folder. Called once before the first request; a resumed run has the same folder."""
+
     async def generate(self, request: Request) -> Generation:
         """Answer one request. Many requests may be in flight at once."""
         raise not_implemented(self, "generate")

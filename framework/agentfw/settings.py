@@ -141,6 +141,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     """What `--set` gives: "environment.rate=0.5" becomes {"environment": {"rate": 0.5}}; of equal keys the last holds.
 
     The value is read as TOML where it is TOML, and else taken as text: 0.5, true, [1, 2], "quoted" or plain words.
+    `null` unsets a value, as in sampling.top_p=null; TOML itself has no such value.
     """
     values: dict[str, object] = {}
     for assignment in assignments:
@@ -165,6 +166,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
 
 
 def _toml_value(text: str) -> object:
+    if text.strip() == "null":
+        return None
     try:
         parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

@@ -26,8 +26,12 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
+
 from agentfw.statistics import bootstrap, paired_difference
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.embedders import Embedder, open_embedder
 
 CATEGORIES = {1: "several hops", 2: "time", 3: "open domain", 4: "one hop"}
 """The kinds of question that have an answer, by their number in the file."""
@@ -101,7 +105,22 @@ class Figures:
         return sum(values) / len(values) if values else float("nan")
 
 
-def ask(conversation: Conversation, settings: GraphSettings, embedder: str, shuffled: bool, figures: Figures) -> None:
+class EmbeddedOnce:
+    """An embedder that computes each text once, however many systems are measured."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder, self._rows = embedder, dict[str, Float32Array]()
+        self.name, self.version, self.dimensions = embedder.name, embedder.version, embedder.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        missing = list(dict.fromkeys(text for text in texts if text not in self._rows))
+        self._rows.update(zip(missing, self._embedder.embed(missing), strict=True))
+        return np.array([self._rows[text] for text in texts], np.float32).reshape(len(texts), self.dimensions)
+
+
+def ask(
+    conversation: Conversation, settings: GraphSettings, embedder: Embedder, shuffled: bool, figures: Figures
+) -> None:
     """Add all turns to a new graph, and ask all questions."""
     draw, owners = random.Random(conversation.name), [turn.owner for turn in conversation.turns.values()]
     if shuffled:
@@ -124,12 +143,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     everything = list(conversations(options.data))
     half = len(everything) // 2
     chosen = {"develop": everything[:half], "report": everything[half:], "all": everything}[options.part]
-    names = options.systems or list(SYSTEMS)
+    names, embedder = options.systems or list(SYSTEMS), EmbeddedOnce(open_embedder(options.embedder))
     results: dict[str, Figures] = {}
     for name in names:
         figures = results[name] = Figures({depth: [] for depth in DEPTHS}, [], [])
         for conversation in chosen:
-            ask(conversation, SYSTEMS[name], options.embedder, options.shuffle_owners, figures)
+            ask(conversation, SYSTEMS[name], embedder, options.shuffle_owners, figures)
     first = results[names[0]]
     return {
         "questions": sum(len(conversation.questions) for conversation in chosen),

@@ -49,13 +49,15 @@ class Timeline(Observer):
         self.phases.append((name, update, self._open.pop((name, update)), self._now()))
 
     def shares(self) -> dict[str, float]:
-        """Seconds with each set of phases in progress, the time before the first and after the last included."""
+        """Seconds with each set of phases in progress, and with none before, after and between learning."""
         end = self._now()
+        learned = [(first, last) for name, _, first, last in self.phases if name == "learn"]
         times = sorted({0.0, end, *(time for _, _, *both in self.phases for time in both)})
         found: dict[str, float] = {}
         for one, other in itertools.pairwise(times):
             names = sorted({name for name, _, first, last in self.phases if first <= one and other <= last})
-            words = " + ".join(names) or "none"
+            when = "start" if one < learned[0][0] else "end" if one >= learned[-1][1] else "between"
+            words = " + ".join(names) or f"none ({when})"
             found[words] = found.get(words, 0.0) + other - one
         return {name: round(found[name], 2) for name in sorted(found, key=lambda name: -found[name])}
 

@@ -172,6 +172,25 @@ def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.Captu
 
 
 @pytest.mark.slow
+def test_opening_a_graph_is_measured_with_and_without_saved_words(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("faiss")
+    pytest.importorskip("leidenalg")
+    result = load("skill_graph_open").main(["--skills", "300", "--repeats", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert min(one["median"] for one in result["seconds"].values()) > 0
+    assert result["MB of the saved words"] > 0
+
+
+@pytest.mark.slow
+def test_weights_are_learned_and_judged_on_held_out_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
+    result = load("memory_learned_weights").main(["--users", "5", "--seeds", "1", "--embedder", "hash", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert {way["evidence"] for way in result["ways"]} == {"choices", "outcomes"}
+    assert all(0.0 < way["suitable"]["fixed"] < 1.0 and way["multiples"]["query"] == [1.0] for way in result["ways"])
+
+
+@pytest.mark.slow
 def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("skill_graph_crash").main(["--kills", "6", "--writers", "3", "--json"])
     assert json.loads(capsys.readouterr().out) == result

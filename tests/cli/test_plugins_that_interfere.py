@@ -31,7 +31,7 @@ def agentfw_memories():
     return [Component("notes", f"{{__name__}}:Notes", "Notes")]
 """
 CHDIR = "os.chdir('/')"
-TAKE_SIGNALS = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+TAKE_SIGNALS = "signal.signal(signal.SIGINT, lambda *_: None)"
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,15 @@ def _names(data: bytes, user: str) -> bool:
 
 
 @pytest.mark.slow
+def test_data_elsewhere_is_not_deleted(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+    """The copy of a loop whose runs still name the stores of the original."""
+    shutil.copytree(whole[0], tmp_path / "loop")
+
+    with pytest.raises(UsageError, match="memory skillgraph has its data in"):
+        forget(tmp_path / "loop", "train 1", host())
+
+
+@pytest.mark.slow
 def test_nothing_is_forgotten_in_a_loop_that_is_not_complete(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     shutil.copytree(whole[0], tmp_path / "loop")
     next((tmp_path / "loop/cells/P0-1/exam").glob("*/summary.json")).unlink()

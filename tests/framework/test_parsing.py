@@ -85,7 +85,7 @@ def test_several_calls_keep_their_order_and_have_ids_of_their_own() -> None:
     ],
 )
 def test_what_is_no_call_is_no_failure_either(text: str) -> None:
-    assert parse_calls(text, NAMES) == Parsed()
+    assert parse_calls(text, NAMES) == Parsed(rest=text)
 
 
 @pytest.mark.parametrize(

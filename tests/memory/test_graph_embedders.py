@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
+from agentfw_memory.graph import embedders
 from agentfw_memory.graph.embedders import Embedder, default_embedder, open_embedder
 
 MODULES = {"hash:32": "numpy", "wordllama": "wordllama", "sentence-transformers": "sentence_transformers"}
@@ -88,6 +89,8 @@ def test_the_default_is_the_best_that_is_installed_and_says_its_name(monkeypatch
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    embedders._wordllama_once.cache_clear()
+
     with pytest.raises(MissingExtraError) as missing:
         open_embedder("wordllama")
     assert missing.value.fix == 'pip install "agentfw[memory]"'

@@ -62,7 +62,7 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
     spec, runs = _opened(folder)
     memories, models = dict[str, tuple[Memory, Path]](), dict[str, RewardModel]()
     for run in runs:
-        memories |= _memories(run, host)
+        memories |= _memories(run, folder, host)
         models |= _models(run, folder, spec, host)
     with ExitStack() as locks:
         for run in runs:
@@ -106,7 +106,7 @@ def _choices(run: RunFolder, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield str(choice["name"]), dict(choice.get("settings", {}))
 
 
-def _memories(run: RunFolder, host: Host) -> dict[str, tuple[Memory, Path]]:
+def _memories(run: RunFolder, folder: Path, host: Host) -> dict[str, tuple[Memory, Path]]:
     """The memories of a run, each once for the store that it has."""
     found = {}
     for name, settings in _choices(run, "memories"):
@@ -115,6 +115,8 @@ def _memories(run: RunFolder, host: Host) -> dict[str, tuple[Memory, Path]]:
         if type(memory).forget is Memory.forget:
             raise UsageError(f"the memory {name} can't forget a user", fix="delete its data by hand")
         path = str(settings.get("path", ""))
+        if path:
+            _check_inside(path, folder, f"the memory {name}")
         found[f"{name} {path or run.path}"] = memory, run.path
     return found
 
@@ -127,16 +129,23 @@ def _models(run: RunFolder, folder: Path, spec: LoopSpec, host: Host) -> dict[st
             continue
         homes = [str(settings[spec.settled[name]]), *map(str, (run.path / "rewards").glob(name))]
         for home in homes:
-            if not Path(home).resolve().is_relative_to(folder.resolve()):
-                raise UsageError(
-                    f"the model {home} of the reward {name} is not in {folder}", fix="take the user out of it first"
-                )
+            _check_inside(home, folder, f"the reward {name}")
             model = host.create("reward", name, {**settings, spec.settled[name]: home})
             assert isinstance(model, RewardModel)
             if type(model).forget is RewardModel.forget:
                 raise UsageError(f"the reward {name} can't forget a user", fix="delete its data by hand")
             found[home] = model
     return found
+
+
+def _check_inside(path: str, folder: Path, whose: str) -> None:
+    """What lies elsewhere may belong to others. A relative path is another one in another working directory."""
+    place = Path(path).resolve()
+    if not place.is_relative_to(folder.resolve()) or not place.exists():
+        raise UsageError(
+            f"{whose} has its data in {path}, which is not there or not in {folder}",
+            fix="work in the directory in which the loop was begun, or delete the data there by hand",
+        )
 
 
 async def _forget_memory(memory: Memory, home: Path, user: str) -> Mapping[str, int]:

@@ -34,7 +34,7 @@ def write_report(
         )
     names = (*spec.figures, *spec.details)
     page.section("Variants", "Means over the users of the exam.")
-    page.table(["variant", "", *names], [[row.variant, row.about, *_means(row, names)] for row in rows])
+    page.table(["variant", *names, ""], [[row.variant, *_means(row, names), row.about] for row in rows])
     page.section(f"Beside {rows[0].variant}", "Differences, user by user. p is corrected for the number of variants.")
     page.table(_heads(names, leading), [_compared(row, names) for row in rows[1:]])
     if contrasts:
@@ -42,16 +42,17 @@ def write_report(
         page.table(_heads(names, leading), [_compared(row, names) for row in contrasts])
     if groups:
         page.section(
-            "Audit",
-            f"{leading} by group of users. A figure with many values is cut into thirds. The least group matters.",
+            "Audit", f"{leading} by group of users. A figure with many values is cut into thirds of the users."
         )
         page.table(
             ["variant", "by", "groups", "least group", "its mean", "all"],
             [_least(some) for some in _by_figure(groups)],
         )
+        first = [one for one in groups if one.variant == rows[0].variant]
         page.table(
-            ["variant", "by", "from", "to", "users", leading],
-            [[one.variant, one.figure, short(one.low), short(one.high), one.users, short(one.mean)] for one in groups],
+            ["by", "group", "users", leading],
+            [[one.figure, _span(one), one.users, short(one.mean)] for one in first],
+            f"All groups of {rows[0].variant}",
         )
     write_whole(path, page.render())
 
@@ -62,7 +63,7 @@ def _subtitle(rows: Sequence[Row], leading: str) -> str:
 
 
 def _heads(names: Sequence[str], leading: str) -> list[str]:
-    return ["variant", "", *names, f"p ({leading})"]
+    return ["variant", leading, f"p ({leading})", *(name for name in names if name != leading), ""]
 
 
 def _means(row: Row, names: Sequence[str]) -> list[Cell]:
@@ -70,9 +71,10 @@ def _means(row: Row, names: Sequence[str]) -> list[Cell]:
 
 
 def _compared(row: Row, names: Sequence[str]) -> list[Cell]:
-    found = [row.differences.get(name) for name in names]
+    """A row of differences, the leading figure first."""
     corrected = None if row.corrected is None else short(row.corrected)
-    return [row.variant, row.about, *(None if one is None else one.difference for one in found), corrected]
+    first, *rest = (None if one is None else one.difference for one in map(row.differences.get, names))
+    return [row.variant, first, corrected, *rest, row.about]
 
 
 def _by_figure(groups: Sequence[Group]) -> list[list[Group]]:
@@ -86,5 +88,8 @@ def _least(groups: Sequence[Group]) -> list[Cell]:
     least = min(groups, key=lambda one: one.mean)
     users = sum(one.users for one in groups)
     mean = sum(one.mean * one.users for one in groups) / users
-    span = f"{least.low:g}" if least.low == least.high else f"{least.low:.3g} to {least.high:.3g}"
-    return [least.variant, least.figure, len(groups), span, short(least.mean), short(mean)]
+    return [least.variant, least.figure, len(groups), _span(least), short(least.mean), short(mean)]
+
+
+def _span(one: Group) -> str:
+    return f"{one.low:g}" if one.low == one.high else f"{one.low:.3g} to {one.high:.3g}"

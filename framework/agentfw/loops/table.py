@@ -138,7 +138,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return found
 
 
-_MOST_GROUPS = 12
+_MOST_GROUPS = 8
 """Number of different values up to which each is a group of its own."""
 
 

@@ -140,6 +140,7 @@ class Assembly:
 
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
+        self.policy.open(folder)
         for memory in self.memories:
             memory.open(folder)
         for model in self.rewards.values():

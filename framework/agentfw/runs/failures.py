@@ -20,7 +20,15 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..errors import AgentfwError, EndpointError, MissingExtraError, RequestRefusedError, StorageError, UsageError
+from ..errors import (
+    AgentfwError,
+    EndpointError,
+    MissingExtraError,
+    QuotaEndedError,
+    RequestRefusedError,
+    StorageError,
+    UsageError,
+)
 from .journal import Journal
 from .records import Records
 from .spec import RunSpec
@@ -29,7 +37,7 @@ __all__ = ["Failures", "reasons"]
 
 Answer = TypeVar("Answer")
 
-_FATAL = (UsageError, StorageError, MissingExtraError)
+_FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError)
 """Errors that no other episode can be spared."""
 _PAUSE = 0.5
 """Seconds before the first repetition. Each further pause is twice as long."""
@@ -60,7 +68,7 @@ class Failures:
         for attempt in range(self.spec.retries):
             try:
                 return await work()
-            except RequestRefusedError:
+            except (RequestRefusedError, QuotaEndedError):
                 raise
             except EndpointError:
                 await asyncio.sleep(_PAUSE * 2**attempt)

@@ -36,6 +36,10 @@ class GuardedPolicy(Policy):
     def __init__(self, policy: Policy, guard: Guard) -> None:
         self.policy, self.guard = policy, guard
 
+    def open(self, folder: Path) -> None:
+        with self.guard.calling("open()"):
+            self.policy.open(folder)
+
     async def generate(self, request: Request) -> Generation:
         return await self._answered("generate()", lambda: self.policy.generate(request), request)
 

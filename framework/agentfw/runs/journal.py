@@ -30,6 +30,7 @@ from ..errors import RunFolderError, StorageError
 __all__ = ["Journal", "make_folder", "read_journal", "write_whole"]
 
 Record = dict[str, Any]
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows changes line ends without it
 
 
 class Journal:
@@ -169,12 +170,15 @@ def read_journal(path: Path) -> Iterator[Record]:
             yield record
 
 
-def write_whole(path: Path, data: bytes | str) -> None:
-    """Replace a file atomically: it is written under a new name and renamed, so readers see it whole, old or new."""
+def write_whole(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
+    """Replace a file atomically: it is written under a new name and renamed, so readers see it whole, old or new.
+
+    `mode` is that of the file, without what the umask takes away.
+    """
     # Two processes may write the same report at the same time, so each uses its own temporary name.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with temporary.open("wb") as handle:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, mode), "wb") as handle:
             handle.write(data.encode() if isinstance(data, str) else data)
             handle.flush()
             os.fsync(handle.fileno())

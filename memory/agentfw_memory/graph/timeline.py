@@ -37,7 +37,8 @@ class Timeline:
         moment = (when, number)
         if self._places.get(number) == (part, moment):
             return
-        self.remove(number)
+        if number in self._places:
+            self.remove(number)
         order = self._orders.setdefault(part, [])
         if order and moment < order[-1]:
             insort(order, moment)

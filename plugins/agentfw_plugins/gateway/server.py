@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from agentfw.errors import MissingExtraError, UsageError
@@ -40,9 +40,15 @@ async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
         server_header=False,
         timeout_graceful_shutdown=5,
     )
-    server = uvicorn.Server(config)
-    # uvicorn's `serve` would take over Ctrl-C, which belongs to whoever runs this.
-    running = asyncio.create_task(server._serve([listener]))
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Leave Ctrl-C to whoever runs this."""
+            yield
+
+    server = Server(config)
+    running = asyncio.create_task(server.serve([listener]))
     try:
         while not server.started:
             if running.done():

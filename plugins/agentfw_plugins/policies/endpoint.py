@@ -11,6 +11,7 @@ address, the number of tries and the last answer.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import math
 import os
@@ -22,7 +23,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from agentfw.errors import EndpointError, one_line
+from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +33,7 @@ __all__ = ["Endpoint", "Malformed", "Refused", "key_in"]
 Answer = TypeVar("Answer")
 
 _TRIED_AGAIN = {408, 409, 429}  # also retried: every 5xx
+_QUOTA_ENDED = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which doubles from try to try
 _CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
 _LARGEST = 32_000_000  # bytes of an answer; 100,000 tokens with their ids and logprobs take about 20 MB
@@ -166,22 +168,30 @@ class Endpoint:
                 last = f"{type(error).__name__}: {error}".removesuffix(": ")
                 check = "check that the server is running, and that the port is right"
             else:
+                words = functools.partial(
+                    _plain_words, answer.content, key
+                )  # a good answer may be long, and needs none
+                if _quota_ended(answer):
+                    raise QuotaEndedError(
+                        f"the account at {self.url} is used up: HTTP {answer.status}: {words()}",
+                        fix="add credit or raise its limit, then resume: answers so far are kept",
+                    )
                 if answer.status in _TRIED_AGAIN or answer.status >= 500:
-                    last, asked = f"HTTP {answer.status}: {_plain_words(answer.text, key)}", _retry_after(answer)
+                    last, asked = f"HTTP {answer.status}: {words()}", _retry_after(answer)
                     busy = answer.status == 429
                     check = "lower concurrency, or raise deadline" if busy else "see the server's log"
                 elif 300 <= answer.status < 400:
                     where = answer.headers.get("location") or "an address that it doesn't name"
                     raise Refused(url, answer.status, f"it redirects to {one_line(where)}")
                 elif answer.status != 200:
-                    raise Refused(url, answer.status, _plain_words(answer.text, key))
+                    raise Refused(url, answer.status, words())
                 else:
                     try:
                         return read(answer.text if text else json.loads(answer.content))
                     except Malformed as error:
-                        last = f"{error}: {_plain_words(answer.text, key)}"
+                        last = f"{error}: {words()}"
                     except (ValueError, RecursionError):
-                        last = f"the answer is not JSON: {_plain_words(answer.text, key)}"
+                        last = f"the answer is not JSON: {words()}"
                     check = self._advice
             pause = self._jitter.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (tries - 1)))
             if asked is not None:
@@ -208,9 +218,22 @@ class Endpoint:
             return _Answer(response.status_code, response.headers, bytes(received))
 
 
-def _retry_after(response: _Answer) -> float | None:
+def _quota_ended(answer: _Answer) -> bool:
+    """Whether the account is used up, which servers report like a request too many (429)."""
+    if answer.status not in (402, 403, 429):
+        return False
+    try:
+        reply: Any = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return answer.status == 402
+    error = reply.get("error") if isinstance(reply, dict) else None
+    said = {str(error.get(name)) for name in ("code", "type")} if isinstance(error, dict) else set()
+    return answer.status == 402 or bool(said & _QUOTA_ENDED)
+
+
+def _retry_after(answer: _Answer) -> float | None:
     """The Retry-After header in seconds from now. It contains either seconds or a date."""
-    value = response.headers.get("retry-after", "")
+    value = answer.headers.get("retry-after", "")
     try:
         seconds = float(value)
     except ValueError:
@@ -221,8 +244,9 @@ def _retry_after(response: _Answer) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _plain_words(text: str, key: str) -> str:
+def _plain_words(content: bytes, key: str) -> str:
     """An error answer on one line, if possible the server's own message. Keys that servers quote are removed."""
+    text = content.decode("utf-8", "replace")
     try:
         reply: Any = json.loads(text)
         for name in ("error", "detail"):

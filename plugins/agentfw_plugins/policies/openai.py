@@ -7,6 +7,9 @@ address, the number of tries and the last answer. Mistakes of the *model* are da
 
 Training needs token ids and logprobs. They are requested as in vLLM (`return_token_ids`). If a server rejects an
 unknown field, the request is repeated without it, and later requests omit it.
+
+Answers of a server that hides token ids may have been paid for. They are kept in the run's folder (`answers.jsonl`),
+and a resumed run asks none of these requests again.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -25,6 +29,7 @@ from agentfw import OPERATIONAL, Generation, Policy, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
 
 from .endpoint import Endpoint, Malformed, Refused, key_in
+from .kept_answers import KeptAnswers
 from .openai_wire import chat_body, read_answer
 
 __all__ = ["OpenAIPolicy", "OpenAISettings"]
@@ -35,11 +40,15 @@ _GUESSING = 10.0  # seconds; maximum time to look up a suggestion for an error
 _THIS_ONE = {400, 413, 422}  # refusals that concern one request; another request may succeed
 _OWN_FIELDS = {"messages", "model", "n", "stream", "tools"}
 
+_NOT_SUPPORTED = r"(?is)(?=.*(?:support|only the default|deprecated|not permitted|not allowed|unknown|unrecogni[sz]ed))"
 # Fields that a server may reject, with patterns that tell which one its message is about.
 _REFUSABLE = {
     "return_token_ids": re.compile(r"\breturn_token_ids\b"),
     "logprobs": re.compile(r"\blogprobs?\b", re.I),
     "seed": re.compile(r"\bseed\b", re.I),
+    # A value out of range is the user's mistake and an error.
+    "temperature": re.compile(_NOT_SUPPORTED + r".*\btemperature\b"),
+    "top_p": re.compile(_NOT_SUPPORTED + r".*\btop_p\b"),
     "max_tokens": re.compile(r"\bmax_completion_tokens\b"),
     "tools": re.compile(r"\btools?\b|\btool[_ -]", re.I),
 }
@@ -97,6 +106,7 @@ class OpenAIPolicy(Policy):
         self.settings = settings
         self._model = settings.model
         self._refused: set[str] = set()
+        self._kept: KeptAnswers | None = None
         self._endpoint = Endpoint(
             settings.base_url,
             concurrency=settings.concurrency,
@@ -105,7 +115,13 @@ class OpenAIPolicy(Policy):
             key=lambda: key_in(settings.api_key_env),
         )
 
+    def open(self, folder: Path) -> None:
+        self._kept = KeptAnswers(folder / "answers.jsonl")
+
     async def generate(self, request: Request) -> Generation:
+        names = {action.name for action in request.actions}
+        if self._kept is not None and (reply := self._kept.find(self._asked(request))) is not None:
+            return self._marked(read_answer(reply, names))
         async with self._endpoint.slot() as until:
             try:
                 model = await self._named(until)
@@ -122,6 +138,8 @@ class OpenAIPolicy(Policy):
 
     async def close(self) -> None:
         await self._endpoint.close()
+        if self._kept is not None:
+            self._kept.close()
 
     # -- what is asked -------------------------------------------------------------------------------------------------
 
@@ -153,8 +171,8 @@ class OpenAIPolicy(Policy):
         while True:
             body = self._body(request, model, self._refused | without.keys())
             try:
-                generation = await self._endpoint.ask(
-                    "/chat/completions", body, lambda reply: read_answer(reply, names), until
+                generation, reply = await self._endpoint.ask(
+                    "/chat/completions", body, lambda reply: (read_answer(reply, names), reply), until
                 )
             except Refused as refusal:
                 name = self._unknown(refusal, body)
@@ -166,7 +184,26 @@ class OpenAIPolicy(Policy):
                 for name in without.keys() - self._refused:
                     logger.warning("%s rejects %s, so it is omitted: %s", self.settings.base_url, name, without[name])
                 self._refused |= without.keys()
-                return generation
+                if self._kept is not None and not generation.token_ids:
+                    await self._kept.keep(self._asked(request), reply)
+                return self._marked(generation)
+
+    def _marked(self, generation: Generation) -> Generation:
+        """The generation with the sampling of the server, where it rejected the request's."""
+        if "temperature" in self._refused:
+            generation.temperature = 1.0
+        if "top_p" in self._refused:
+            generation.top_p = 1.0
+        return generation
+
+    def _asked(self, request: Request) -> dict[str, Any]:
+        """What identifies a request within a run."""
+        task = [request.task.split, request.task.user, request.task.query, request.task.id]
+        return {
+            "task": task,
+            "model": self.settings.model,
+            **chat_body(request, native=True),
+        } | self.settings.extra_body
 
     def _body(self, request: Request, model: str, without: set[str]) -> dict[str, Any]:
         body = {"model": model, **chat_body(request, native="tools" not in without)}

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "Lost"]
 
+_LARGEST = 32_000_000  # bytes of an answer over HTTP
+
 # Without a handler, Python prints what the package logs: a traceback for every invalid line of a server.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
@@ -142,9 +144,29 @@ class Link:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        class Limited(httpx2.AsyncByteStream):
+            """A body whose reader gives up where it gets too large. The events of a stream have a limit already."""
+
+            def __init__(self, body: httpx2.AsyncByteStream) -> None:
+                self._body = body
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                received = 0
+                async for part in self._body:
+                    received += len(part)
+                    if received > _LARGEST:
+                        raise httpx2.StreamError(f"it has more than {_LARGEST // 1_000_000} MB")
+                    yield part
+
+            async def aclose(self) -> None:
+                await self._body.aclose()
+
         async def note(response: httpx2.Response) -> None:
             if response.status_code >= 400:
                 self._status = response.status_code
+            if response.headers.get("content-type", "").startswith("application/json"):
+                assert isinstance(response.stream, httpx2.AsyncByteStream)
+                response.stream = Limited(response.stream)
 
         token = self._secrets.get(settings.token_env)
         client = httpx2.AsyncClient(

@@ -30,6 +30,7 @@ def weather(city: str) -> str:
     return {"Rome": "sunny"}[city]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_openai_chat_completions(gateway: Served, stream: bool) -> None:
     openai = pytest.importorskip("openai")
@@ -54,6 +55,7 @@ def test_openai_chat_completions(gateway: Served, stream: bool) -> None:
     assert len(episode.messages) == 3, "what the client sent back is what it was answered"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_openai_responses(gateway: Served, stream: bool) -> None:
     openai = pytest.importorskip("openai")
@@ -75,6 +77,7 @@ def test_openai_responses(gateway: Served, stream: bool) -> None:
     assert ask().output_text == ANSWER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_anthropic_messages(gateway: Served, stream: bool) -> None:
     anthropic = pytest.importorskip("anthropic")
@@ -168,6 +171,7 @@ def test_curl(gateway: Served) -> None:
     assert "".join(delta.get("content") or "" for delta in deltas) == "You said: hello"
 
 
+@pytest.mark.slow
 def test_the_answers_are_those_without_the_gateway(gateway: Served) -> None:
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=gateway.session("same"), api_key="none")

@@ -19,7 +19,7 @@ from agentfw_plugins.gateway.server import serving
 from .conftest import served
 from .random_sessions import Noting, lead
 
-SESSIONS = 6
+SESSIONS = 4
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ def said(answer: Body) -> Body:
     return message
 
 
+@pytest.mark.slow
 def test_a_conversation_with_a_tool_becomes_one_episode(serve: Callable[..., Served]) -> None:
     gateway = serve()
     question = "What is the weather in Rome?"
@@ -62,6 +63,7 @@ def test_a_conversation_with_a_tool_becomes_one_episode(serve: Callable[..., Ser
     assert episode.turns[0].calls[0].id == first["tool_calls"][0]["id"]
 
 
+@pytest.mark.slow
 def test_retries_branches_and_parallel_requests_are_a_tree(gateway: Served) -> None:
     url = gateway.session("tree")
     first = said(ask(url, body("one")))
@@ -78,6 +80,7 @@ def test_retries_branches_and_parallel_requests_are_a_tree(gateway: Served) -> N
     assert len({(message.role, message.content) for message in episode.messages}) == len(episode.messages)
 
 
+@pytest.mark.slow
 def test_without_a_name_a_conversation_is_found_by_what_was_answered_in_it(gateway: Served) -> None:
     url = f"{gateway.url}/v1"
     one, other = ask(url, body("hello", user="ada")), ask(url, body("hello", user="ada"))
@@ -142,6 +145,7 @@ def test_what_is_wrong_has_its_status_and_a_message(
         assert answer.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_only_who_has_the_key_is_served_and_it_is_written_nowhere(serve: Callable[..., Served]) -> None:
     key = "sk-the-only-key"
     gateway = serve(Limits(keys=(key,)))
@@ -216,6 +220,7 @@ def test_a_port_in_use_is_an_error_that_says_so(tmp_path: Path) -> None:
         asyncio.run(start(taken.getsockname()[1]))
 
 
+@pytest.mark.slow
 def test_feedback_is_the_reward_and_the_memory_learns_from_it_for_that_user_only(serve: Callable[..., Served]) -> None:
     pytest.importorskip("igraph")
     gateway = serve(memories=["skillgraph"])

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -23,10 +24,11 @@ from pydantic import ValidationError
 from agentfw.agent import Moment
 from agentfw.environment import Action, Brief
 from agentfw.episode import Call, Message, Observation, Task, Usage
-from agentfw.errors import EndpointError
+from agentfw.errors import EndpointError, QuotaEndedError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.policy_agent import PolicyAgent
 from agentfw.testing import check_component
+from agentfw_cli.main import main
 from agentfw_plugins.policies.openai import OpenAIPolicy, OpenAISettings
 
 OPEN = Action(
@@ -374,6 +376,76 @@ def test_a_field_that_the_server_does_not_know_is_left_out_from_then_on(field: s
         ask(policy, request)
         ask(policy, request)
     assert [field in body for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unsupported value: '{}' does not support 0.6 with this model. Only the default (1) value is supported.",
+        "Unsupported parameter: '{}' is not supported with this model.",
+    ],
+)
+def test_sampling_that_a_server_refuses_by_name_is_left_out_and_told_to_training(words: str) -> None:
+    def gpt_5(body: dict[str, Any]) -> Reply:
+        refused = next((name for name in ("temperature", "top_p", "logprobs") if name in body), "")
+        return refusal(400, words.format(refused)) if refused else completion()
+
+    with serving(gpt_5) as (address, server):
+        policy = policy_at(address)
+        request = Request(ASK.messages, sampling=Sampling(temperature=0.6, top_p=0.95))
+        answers = [ask(policy, request), ask(policy, request)]
+
+    assert len(server.bodies) == 5, "three refusals, and then none"
+    assert [(answer.temperature, answer.top_p) for answer in answers] == [(1.0, 1.0)] * 2
+
+
+def test_a_temperature_out_of_range_is_an_error_and_not_left_out() -> None:
+    with serving(refusal(400, "temperature must be between 0 and 2")) as (address, server):
+        fails(policy_at(address), Request(ASK.messages, sampling=Sampling(temperature=9.0)))
+
+    assert len(server.bodies) == 1
+
+
+def test_an_account_that_is_used_up_is_not_asked_again_and_has_its_own_advice() -> None:
+    words = "You exceeded your current quota, please check your plan and billing details."
+    ended = Reply({"error": {"message": words, "type": "insufficient_quota", "code": "insufficient_quota"}}, 429)
+
+    with serving(ended) as (address, server):
+        error = fails(policy_at(address))
+
+    assert isinstance(error, QuotaEndedError)
+    assert len(server.bodies) == 1
+    assert "used up" in error.message
+    assert "add credit" in error.fix
+    assert "concurrency" not in error.fix
+
+
+@pytest.mark.slow
+def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"name": "decide", "arguments": json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})}
+    decides = completion(None, message={"tool_calls": [{"id": "c", "type": "function", "function": call}]})
+    ended = Reply({"error": {"message": "used up", "type": "insufficient_quota"}}, 429)
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "calendar-strategyhub", "--set", "policy.model=served", "--set", "concurrency=1"]
+    words += ["--set", "sampling.top_p=null", "--set", "environment.rounds=6", "--set", "episodes=3"]
+
+    def command(address: str, *words: str) -> Any:
+        with pytest.raises(SystemExit) as stopped:
+            main([*words, "--set", f"policy.base_url={address}"])
+        return stopped.value.code
+
+    with serving(*[decides] * 11, ended) as (address, first):
+        assert command(address, *words) == 1
+    (run,) = (tmp_path / "runs").iterdir()
+    with serving(decides) as (address, second):
+        assert command(address, "runs", "resume", str(run)) == 0
+
+    asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:11], *second.bodies)]
+    assert len(second.bodies) > 0
+    assert len(set(asked)) == len(asked), "no answered request is asked again"
+    assert all("top_p" not in body for body in first.bodies)
 
 
 def test_the_refusals_of_strict_servers_are_understood_where_they_list_what_is_wrong() -> None:

@@ -178,6 +178,18 @@ def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
+def test_an_answer_of_fifty_megabytes_is_given_up_and_the_next_call_works(port: int) -> None:
+    settings = MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=60)
+    with served(port):
+        huge, next_one = answers(settings, ("long_story", {"characters": 50_000_000}), ("add", {"a": 1, "b": 2}))
+
+    assert not huge[0]
+    assert "long_story was refused" in huge[1]
+    assert "it has more than 32 MB" in huge[1]
+    assert next_one == (True, "3")
+
+
+@pytest.mark.slow
 def test_many_calls_at_once_get_their_own_answers() -> None:
     async def run() -> None:
         async with opened(started_here()) as tools:

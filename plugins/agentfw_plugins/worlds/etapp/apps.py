@@ -6,6 +6,7 @@ A tool of which the copy has no data answers so, and is counted. An answer has a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +24,7 @@ NO_DATA = "no data here"
 _LONGEST = 8192
 _MOST_ROWS = 50
 _HOUR = timedelta(hours=1)
+_NUMBER = re.compile("[0-9]{1,9}")
 
 
 class Apps:
@@ -86,7 +88,7 @@ class Apps:
             return self.tables[table]
         if table == "news":
             return _news(self.copy.documents.get("news"))
-        return [dict(row) for row in self.copy.shared[table].rows]
+        return list(self.copy.shared[table].rows)
 
     def _has(self, table: str) -> bool:
         """Whether the copy has this table, even if it has no rows."""
@@ -128,7 +130,8 @@ class Apps:
         elif table == "carts":
             row |= self._product(arguments)
         if "id" in row and not row["id"]:
-            row["id"] = str(len(rows) + 1 + sum(one.get("id") == str(len(rows) + 1) for one in rows))
+            numbers = [int(one["id"]) for one in rows if _NUMBER.fullmatch(one.get("id", ""))]
+            row["id"] = str(max(numbers, default=0) + 1)
         rows.append(row)
         return f"added to {table}: {_named(row)}"
 
@@ -209,7 +212,8 @@ def _check_arguments(schema: Schema, arguments: Mapping[str, Any]) -> None:
     known = known if isinstance(known, dict) else {}
     required = schema.parameters.get("required")
     unknown = [name for name in arguments if name not in known]
-    missing = [name for name in required if name not in arguments] if isinstance(required, list) else []
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    missing = [name for name in needed if name not in arguments]
     if unknown or missing:
         what = f"has no argument {unknown[0][:100]}" if unknown else f"needs the argument {missing[0]}"
         raise InterventionRefused(f"{schema.name} {what}; it has: {', '.join(known) or 'none'}")

@@ -13,10 +13,12 @@ of rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from .reading import parse_time
 from .schemas import words_of
 
 __all__ = ["column_of", "search", "select", "time_of"]
@@ -34,6 +36,7 @@ _SAME = {
     "to": "receiver",
     "genre": "type",
 }
+_NUMBER = re.compile("[0-9]{1,9}")
 _FOUND = 10
 
 
@@ -41,10 +44,7 @@ def time_of(row: Row) -> datetime | None:
     """The time of a row, if it has one."""
     for name in _TIMES:
         if row.get(name):
-            try:
-                return datetime.fromisoformat(row[name].strip())
-            except ValueError:
-                return None
+            return parse_time(row[name])
     return None
 
 
@@ -67,7 +67,7 @@ def select(rows: Sequence[Row], arguments: Mapping[str, Any], now: datetime | No
     for name, value in arguments.items():
         words = set(words_of(name))
         column = column_of(name, columns)
-        bound = _moment(value) if any(time in columns for time in _TIMES) else None
+        bound = parse_time(value) if any(time in columns for time in _TIMES) else None
         if value in (None, "", []):
             continue
         if bound is not None and words & (_SINCE | _UNTIL):
@@ -76,7 +76,7 @@ def select(rows: Sequence[Row], arguments: Mapping[str, Any], now: datetime | No
         elif column is not None:
             asked = str(value).casefold().strip()
             found = [row for row in found if asked in str(row.get(column, "")).casefold()]
-        elif words & _LIMITS and str(value).isdigit():
+        elif words & _LIMITS and _NUMBER.fullmatch(str(value)):
             limit = int(value)
         elif words & _FREE:
             found = search(found, str(value))
@@ -97,10 +97,3 @@ def search(rows: Sequence[Row], query: str, most: int = _FOUND) -> list[Row]:
     return [
         rows[number] for number, score in zip(best.tolist(), question.scores(best).tolist(), strict=True) if score > 0
     ]
-
-
-def _moment(value: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
-    except ValueError:
-        return None

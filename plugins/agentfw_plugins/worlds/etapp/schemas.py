@@ -132,5 +132,7 @@ def read_schemas(root: Path, gaps: Gaps) -> dict[str, Schema]:
             if work is None:
                 gaps.add(file, f"the tool {name} is unknown to us, and is not offered", line)
                 continue
-            found[name] = Schema(name, str(about.get("description", "")), parameters, section, work)
+            named = parameters.get("properties")
+            schema = {**parameters, "type": "object", "properties": named if isinstance(named, dict) else {}}
+            found[name] = Schema(name, str(about.get("description", "")), schema, section, work)
     return found

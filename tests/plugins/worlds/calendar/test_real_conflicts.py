@@ -12,6 +12,7 @@ from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.event_attributes import CHOICES, TAGS, event_line, parse_line
 from agentfw_plugins.worlds.calendar.real.people import read_people
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
+from agentfw_plugins.worlds.calendar.real.sources import FileSource
 from agentfw_plugins.worlds.calendar.real.tagging import tags
 
 pytest.importorskip("icalendar")
@@ -20,7 +21,7 @@ IcsFile = Callable[..., Path]
 
 
 def session(path: Path, relations: dict[str, str] | None = None) -> Session:
-    return Session.open(Wishes(path, 28, date(2026, 11, 23), relations=relations or {}))
+    return Session.open([FileSource(path)], Wishes(28, date(2026, 11, 23), relations=relations or {}))
 
 
 def at(begin: str, end: str, title: str, *more: str) -> str:

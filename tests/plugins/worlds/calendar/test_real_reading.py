@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from agentfw.errors import AgentfwError, UnknownNameError, UsageError
 from agentfw_plugins.worlds.calendar.real.ics_lines import FileLines
 from agentfw_plugins.worlds.calendar.real.ics_marking import marked
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
+from agentfw_plugins.worlds.calendar.real.sources import FileSource
 
 pytest.importorskip("icalendar")
 
@@ -28,7 +29,7 @@ MONDAY = date(2026, 11, 23)
 
 
 def session(path: Path, since: date = MONDAY, days: int = 28, **more: str) -> Session:
-    return Session.open(Wishes(path, days, since, **more))
+    return Session.open([FileSource(path)], Wishes(days, since, **more))
 
 
 def titles(found: Session) -> list[str]:
@@ -37,6 +38,11 @@ def titles(found: Session) -> list[str]:
 
 def starts(found: Session) -> list[str]:
     return [f"{one.start.astimezone(found.home):%d.%m. %H:%M}" for one in found.found]
+
+
+def unmarked(lines: FileLines) -> bytes:
+    """The new file where nothing is declined."""
+    return marked(lines, [], "", datetime.now())
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
@@ -48,17 +54,17 @@ def test_every_sample_is_read_or_refused_with_a_reason(path: Path) -> None:
 
     found = session(path, date(2014, 1, 1), 3660)
 
-    blocks = {block.number for block in found.lines.blocks("VEVENT")}
+    blocks = {block.number for block in found.parts[0][0].lines.blocks("VEVENT")}
     shown = {one.entry.block.number for one in found.found}
     assert all(problem.why for problem in found.problems)
     assert shown <= blocks
-    assert found.result() == path.read_bytes()
+    assert unmarked(found.parts[0][0].lines) == path.read_bytes()
 
 
 def test_a_file_comes_out_as_it_went_in_when_nothing_is_declined() -> None:
     for path in SAMPLES:
         data = path.read_bytes()
-        assert marked(FileLines(data), {}, "") == data
+        assert unmarked(FileLines(data)) == data
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"not a calendar\n", b"\x00\xff\xfe", b"BEGIN:VTODO\nEND:VTODO\n"])
@@ -260,5 +266,5 @@ def test_broken_bytes_anywhere_never_bring_it_down(tmp_path: Path, ics_file: Ics
         except AgentfwError:
             continue
         read += 1
-        assert found.result() == bytes(data)
+        assert unmarked(found.parts[0][0].lines) == bytes(data)
     assert read > 50

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from agentfw_plugins.worlds.calendar.real.recurrence_rules import Budget, RuleRefused, rule_times
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
+from agentfw_plugins.worlds.calendar.real.sources import FileSource
 
 pytest.importorskip("icalendar")
 rrulestr = pytest.importorskip("dateutil.rrule").rrulestr
@@ -25,7 +26,7 @@ DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 
 def dates(path: Path, since: date = date(2026, 11, 23), days: int = 28) -> list[str]:
-    found = Session.open(Wishes(path, days, since))
+    found = Session.open([FileSource(path)], Wishes(days, since))
     assert found.problems == []
     return [f"{one.start.astimezone(found.home):%d.%m. %H:%M}" for one in found.found]
 

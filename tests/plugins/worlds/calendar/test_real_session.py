@@ -28,6 +28,7 @@ from agentfw_plugins.worlds.calendar.real.ics_lines import FileLines
 from agentfw_plugins.worlds.calendar.real.ics_marking import DECLINED
 from agentfw_plugins.worlds.calendar.real.person_file import PersonFile
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
+from agentfw_plugins.worlds.calendar.real.sources import FileSource
 
 pytest.importorskip("icalendar")
 
@@ -100,7 +101,7 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 def events(path: Path) -> list[tuple[Any, ...]]:
     """What a reader sees of every date of a file."""
-    found = Session.open(Wishes(path, 60, date(2026, 11, 1)))
+    found = Session.open([FileSource(path)], Wishes(60, date(2026, 11, 1)))
     return [
         (one.entry.uid, one.start, one.end, one.entry.title, one.entry.texts.get("LOCATION")) for one in found.found
     ]
@@ -114,7 +115,7 @@ def test_declined_events_are_marked_and_nothing_else_is_changed(sessions: Sessio
     answer = sessions.json(path, "--answers", str(sessions.folder / "answers.txt"))
 
     assert path.read_bytes() == before
-    written = Path(answer["output"])
+    written = Path(answer["outputs"][0])
     assert written.name == "my.decided.ics"
     assert [conflict["kept"] for conflict in answer["conflicts"]] == ["B", "A"]
     old, new = before.splitlines(), written.read_bytes().splitlines()
@@ -132,19 +133,19 @@ def test_declined_events_are_marked_and_nothing_else_is_changed(sessions: Sessio
 
 def test_what_is_declined_is_in_nobodys_way_in_the_new_file(sessions: Sessions, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
-    written = Path(sessions.json(path, "--yes")["output"])
+    written = Path(sessions.json(path, "--yes")["outputs"][0])
 
     again = sessions.json(written, "--yes")
 
     assert again["conflicts"] == []
-    assert again["output"] is None
+    assert again["outputs"] == []
 
 
 def test_a_changed_date_of_a_series_is_marked_where_it_is(sessions: Sessions, ics_file: IcsFile) -> None:
     date_of = "RECURRENCE-ID;TZID=Europe/Berlin:20261123T100000"
     path = ics_file(GROUP, f"UID:group@lab\n{date_of}\nDTSTART:20261123T093000Z\nDURATION:PT1H\nSUMMARY:Moved", CALL)
 
-    written = Path(sessions.json(path, "--yes", "--days", "7")["output"]).read_text()
+    written = Path(sessions.json(path, "--yes", "--days", "7")["outputs"][0]).read_text()
 
     assert written.count("BEGIN:VEVENT") == 3
     assert written.count("TRANSP:TRANSPARENT") == 1
@@ -184,7 +185,8 @@ def test_strategies_that_a_model_wrote_stay(sessions: Sessions, ics_file: IcsFil
     with StrategyHubs.open(sessions.hub) as hubs:
         hubs.hub("ana@lab.example").update(["Her boss goes first, whatever it is"])
 
-    strategies = sessions.json(ics_file(GROUP, CALL, DENTIST), "--yes")["strategies"]
+    (sessions.folder / "answers").write_text("b\nb\n")
+    strategies = sessions.json(ics_file(GROUP, CALL, DENTIST), "--answers", "answers")["strategies"]
 
     assert "Her boss goes first, whatever it is" in strategies
     assert len(strategies) > 1
@@ -256,7 +258,7 @@ def test_a_second_session_takes_a_free_name_and_output_takes_the_given_one(
     path = ics_file(GROUP, CALL, DENTIST)
     given = sessions.folder / "given.ics"
 
-    names = [sessions.json(path, "--yes", *words)["output"] for words in ((), (), ("--output", str(given)))]
+    names = [sessions.json(path, "--yes", *words)["outputs"][0] for words in ((), (), ("--output", str(given)))]
 
     assert [Path(name).name for name in names] == ["my.decided.ics", "my.decided-2.ics", "given.ics"]
     assert len({Path(name).read_bytes() for name in names}) == 1
@@ -267,7 +269,7 @@ def test_a_file_of_old_macs_and_one_without_an_end_of_line_are_marked_in_their_o
 ) -> None:
     path = ics_file(GROUP, CALL)
     path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").rstrip())
-    written = Path(sessions.json(path, "--yes", "--days", "5")["output"])
+    written = Path(sessions.json(path, "--yes", "--days", "5")["outputs"][0])
 
     assert b"\r" not in written.read_bytes()
     assert FileLines(written.read_bytes()).problems == []
@@ -283,7 +285,7 @@ def test_a_bare_series_at_the_very_end_of_a_file_is_marked(sessions: Sessions) -
 
     answer = sessions.json(path, "--days", "14", "--answers", "answers", "--me", "ana@lab.example")
 
-    written = Path(answer["output"])
+    written = Path(answer["outputs"][0])
     assert written.read_bytes().startswith(path.read_bytes().partition(b"END:VEVENT")[0])
     assert written.read_text().count("PARTSTAT=DECLINED") == 2
     assert sessions.json(written, "--days", "14", "--yes", "--anew")["conflicts"] == []
@@ -388,7 +390,7 @@ def test_a_persons_calendar_keeps_the_promises_of_an_environment(tmp_path: Path,
     made = itertools.count()
 
     def make() -> RealConflicts:
-        session = Session.open(Wishes(path, 60, date(2026, 11, 1)))
+        session = Session.open([FileSource(path)], Wishes(60, date(2026, 11, 1)))
         known = PersonFile(tmp_path / f"{next(made)}.db", "ana@lab.example")
         return RealConflicts(session.agenda, TakesProposals(), known, session.home)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import shutil
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,15 @@ from click.testing import CliRunner
 from copies import TOOLS, write_copy
 
 from agentfw import Engagement, Episode, Host, HostOptions, Intervention, Moment, Observation, PolicyAgent, Task
-from agentfw.errors import AgentfwError
+from agentfw.errors import AgentfwError, InterventionRefused
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.rewards.keypoints import Keypoints, KeypointsSettings
 from agentfw_plugins.worlds.calendar.data_command import data
+from agentfw_plugins.worlds.etapp.apps import Apps
+from agentfw_plugins.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_plugins.worlds.etapp.environment import Etapp
 from agentfw_plugins.worlds.etapp.etapp_settings import EtappSettings
 
@@ -168,6 +172,42 @@ def test_calls_that_cannot_be_are_refused_in_words(copy_folder: Path) -> None:
     )
     assert len(caller.refusals()) == 9
     assert all(word in reason for word, reason in zip(words, caller.refusals(), strict=False))
+
+
+@pytest.mark.slow
+def test_calls_of_any_kind_are_answered_or_refused(copy_folder: Path) -> None:
+    copy = load_copy(str(copy_folder))
+    draw = random.Random(3)
+    nasty = [
+        "",
+        "\0",
+        "\ud800",
+        "²",
+        "9" * 5000,
+        "2024-09-06T00:00:00+02:00",
+        "2024-09-06 25:00:00",
+        -1,
+        10**30,
+        True,
+        None,
+    ]
+    nasty += [[], [1, [2]], {"a": {}}, "x" * 10_000, "Lamp", "Blue", "2024-09-06 12:30:00", 2, "1", 0.5]
+    apps = Apps(copy, copy.persons["Ana Aalto"], copy.instructions[0].time)
+    answered = 0
+
+    for _ in range(5000):
+        schema = copy.schemas[draw.choice(sorted(copy.schemas))]
+        names = [*schema.parameters["properties"], "surprise"]
+        arguments = {
+            name: draw.choice(nasty) for name in names if draw.random() < (0.9 if name != "surprise" else 0.02)
+        }
+        with suppress(InterventionRefused):
+            answer, _ = apps.call(schema, arguments)
+            assert len(answer) <= 8192
+            answered += 1
+
+    assert answered > 1000
+    assert len({row["id"] for row in apps.tables["events"]}) == len(apps.tables["events"])
 
 
 def test_tools_can_be_searched_for(copy_folder: Path) -> None:

@@ -140,6 +140,7 @@ def test_a_wrong_setting_is_an_error(host: Host, tmp_path: Path, settings: dict[
         played(host, tmp_path, settings, episodes=1)
 
 
+@pytest.mark.slow
 def test_a_function_on_the_official_client(host: Host, tmp_path: Path) -> None:
     episodes = played(host, tmp_path, {"function": f"{__name__}:solve"})
 

@@ -4,10 +4,12 @@ An answer that can't be parsed is asked for again, or is an error that names it.
 
     Enter          as proposed            b      keep B
     b she's new    keep B, and why        s      leave all of them as they are
-    q              stop here
+    keep a         keep A                 u      undo the previous answer
+    a: she's new   keep A, and why        q      stop here
 
 `--answers FILE` has one of these a line, or is a JSON list of such texts, or of {"keep": "B", "why": "she's new"}; a
-title does in the place of a letter. `--yes` takes every proposal.
+title does in the place of a letter. `--yes` takes every proposal. What it takes is no answer of a person, so nothing is
+learned from it, and a later session asks about it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from agentfw.errors import UsageError
@@ -34,9 +36,10 @@ __all__ = [
     "understood",
 ]
 
-_LETTER = re.compile(r"([A-Za-z1-5])(?:[.:)]|(?=\s)|$)\s*(.*)", re.S)
+_LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])([.:,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
 _LEAVE = ("s", "skip", "leave", "both", "all")
 _STOP = ("q", "quit", "stop")
+_UNDO = ("u", "undo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class Answer:
     """A letter, or empty if all events are left as they are."""
     why: str = ""
     stop: bool = False
+    undo: bool = False
+    """Take back the previous answer, and ask about its conflict again."""
 
 
 class NotUnderstood(ValueError):
@@ -85,6 +90,9 @@ class NotUnderstood(ValueError):
 
 class Person(Protocol):
     """Answers questions about conflicts."""
+
+    is_person: bool
+    """Whether a person answers. Nothing is learned from the answers of a program, and they can be revisited."""
 
     def answer(self, question: Question) -> Answer: ...
 
@@ -102,6 +110,8 @@ def understood(text: str, question: Question) -> Answer:
         return Answer(question.proposed)
     if words.lower() in _STOP:
         return Answer("", stop=True)
+    if words.lower() in _UNDO:
+        return Answer("", undo=True)
     if words.lower() in _LEAVE:
         return Answer("")
     titled = [each.letter for each in question.candidates if each.title.casefold() == words.casefold()]
@@ -109,17 +119,24 @@ def understood(text: str, question: Question) -> Answer:
         return Answer(titled[0])
     match = _LETTER.fullmatch(words)
     if match is not None:
-        letter = match[1].upper() if match[1].isalpha() else "ABCDE"[int(match[1]) - 1]
+        verb, written, mark, why = match.groups()
+        if written == "a" and why and not (verb or mark or why.startswith("because ")):
+            raise NotUnderstood(f'"{words[:40]}" may begin with the word "a": write "A: {why[:40]}" to keep A')
+        letter = written.upper() if written.isalpha() else "ABCDE"[int(written) - 1]
         if letter in letters:
-            return Answer(letter, " ".join(match[2].split()))
+            return Answer(letter, " ".join(why.split()))
     raise NotUnderstood(f'"{words[:40]}" is no answer: answer one of {", ".join(letters)}, s or q')
 
 
 class Nobody:
     """Used without a terminal and without answers. Raises an error when anything is asked."""
 
+    is_person = True
+
     def answer(self, question: Question) -> Answer:
-        raise UsageError("there is no terminal to ask on", fix="pass --answers FILE or --yes")
+        raise UsageError(
+            "there is no terminal to ask on", fix="pass --list to see the conflicts, or --answers FILE or --yes"
+        )
 
     def told(self, question: Question, answer: Answer, learned: str) -> None:
         pass
@@ -127,6 +144,8 @@ class Nobody:
 
 class TakesProposals:
     """`--yes`: accepts every proposal; without a proposal, all events are left as they are."""
+
+    is_person = False
 
     def answer(self, question: Question) -> Answer:
         return Answer(question.proposed)
@@ -137,6 +156,8 @@ class TakesProposals:
 
 class AnswersGiven:
     """`--answers FILE`: gives the answers in order and stops after the last one."""
+
+    is_person = True
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
@@ -155,7 +176,7 @@ class AnswersGiven:
                 f"{self.source}, {place}: {error}",
                 fix="correct it and run the same command again; earlier answers are kept",
             ) from None
-        return Answer(answer.keep, why or answer.why, answer.stop)
+        return replace(answer, why=why or answer.why)
 
     def told(self, question: Question, answer: Answer, learned: str) -> None:
         pass

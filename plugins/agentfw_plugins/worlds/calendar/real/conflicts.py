@@ -84,6 +84,10 @@ class Agenda:
         ]
         return [*(one for one in self.background if one.start <= first < one.end), *found]
 
+    def kept(self) -> list[Occurrence]:
+        """All dates that take time and aren't declined."""
+        return [one for one in (*self._busy, *self.background) if id(one) not in self._declined]
+
     def remaining(self, most: int) -> int:
         """Number of groups to come, at most `most`, assuming that the first event of each is kept."""
         ahead = copy(self)

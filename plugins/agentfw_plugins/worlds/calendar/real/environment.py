@@ -58,11 +58,24 @@ class RealConflicts(Environment):
     headline = "changed"
     lower_is_better = True
 
-    def __init__(self, agenda: Agenda, person: Person, known: PersonFile, home: tzinfo, *, anew: bool = False) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        person: Person,
+        known: PersonFile,
+        home: tzinfo,
+        *,
+        anew: bool = False,
+        settled: dict[frozenset[str], Outcome] | None = None,
+    ) -> None:
         self.agenda, self.person, self.known, self.home, self.anew = agenda, person, known, home, anew
+        self.settled: dict[frozenset[str], Outcome] = {} if settled is None else settled
+        """What was decided in this session, by the keys of the events. It isn't asked again."""
         self.outcomes: list[Outcome] = []
         self.stopped = False
         """Whether conflicts remain that were not asked about."""
+        self.undo = False
+        """Whether the person takes back their last answer."""
 
     def goal(self) -> str:
         return CalendarConflicts().goal()
@@ -129,10 +142,16 @@ class RealConflicts(Environment):
         if self.stopped:
             return
         while (group := self.agenda.next()) is not None:
+            settled = self.settled.get(frozenset(one.key for one in group))
+            if settled is not None:
+                self._settle(settled)
+                continue
             kept = None if self.anew else self.known.decided(one.key for one in group)
             if kept is None:
                 break
-            self._settle(self._asked(group), next(one for one in group if one.key == kept), "", known=True)
+            keeping = next(one for one in group if one.key == kept)
+            others = tuple(one for one in group if one is not keeping)
+            self._settle(Outcome(self._asked(group), keeping, others, "", True))
         if group is None or self._number == MOST_CONFLICTS:
             self.stopped = group is not None
             self._end()
@@ -156,11 +175,11 @@ class RealConflicts(Environment):
         """A conflict as values and as text, as the benchmark has it."""
         first = min(candidate.one.start for candidate in question.candidates).astimezone(self.home)
         when = f"{first:%a %H:%M}"
-        lines = [f"conflict: {first:%d %B}, {when}, for {self.known.person}"]
+        lines = [f"conflict: {first:%d %B}, {when}, for the owner"]
         also = [
             {
                 "start": "all day" if one.entry.all_day else f"{one.start.astimezone(self.home):%H:%M}",
-                "title": one.entry.title,
+                "title": "busy",  # a server gets no titles of events that it needn't decide about
             }
             for one in question.also
         ]
@@ -172,7 +191,7 @@ class RealConflicts(Environment):
             "round": question.number,
             "week": first.isocalendar().week,
             "when": when,
-            "user": self.known.person,
+            "user": "",
             "role": "",
             "organisation": "",
             "archetype": "",
@@ -188,18 +207,26 @@ class RealConflicts(Environment):
         question = Question(asked.number, asked.of, asked.candidates, asked.also, proposed, " ".join(reason.split()))
         self._question = None
         answer = self.person.answer(question)
-        if answer.stop:
-            self.stopped = True
+        if answer.stop or answer.undo:
+            self.stopped, self.undo = True, answer.undo
             self._end()
             return
         self._changed += answer.keep != proposed
         self.world.measure("changed", float(answer.keep != proposed))
         if not answer.keep:
-            self._settle(question, None, answer.why)
+            self._decide(Outcome(question, None, (), answer.why, False))
             self.person.told(question, answer, "")
             self.world.observe("left", {"round": self._number}, text="left: all of them stay as they are.")
             return
         kept = question.candidate(answer.keep)
+        others = tuple(each.one for each in question.candidates if each is not kept)
+        outcome = Outcome(question, kept.one, others, answer.why, False)
+        if not self.person.is_person:
+            # Nothing is learned from a proposal that nobody looked at.
+            self._decide(outcome)
+            self.person.told(question, answer, "")
+            self.world.observe("taken", {"round": self._number}, text="taken: nobody was asked about this one.")
+            return
         learned = self.known.note(
             {
                 "keys": sorted(each.one.key for each in question.candidates),
@@ -210,18 +237,22 @@ class RealConflicts(Environment):
                 "why": answer.why,
             }
         )
-        self._settle(question, kept.one, answer.why)
+        self._decide(outcome)
         self.person.told(question, answer, learned)
         self._feedback(question, answer)
 
-    def _settle(self, question: Question, kept: Occurrence | None, why: str, *, known: bool = False) -> None:
-        group = [candidate.one for candidate in question.candidates]
-        if kept is None:
+    def _decide(self, outcome: Outcome) -> None:
+        """Settle a conflict that was asked about."""
+        self.settled[frozenset(each.one.key for each in outcome.question.candidates)] = outcome
+        self._settle(outcome)
+
+    def _settle(self, outcome: Outcome) -> None:
+        group = [candidate.one for candidate in outcome.question.candidates]
+        if outcome.kept is None:
             self.agenda.leave(group)
-            declined: list[Occurrence] = []
         else:
-            declined = self.agenda.keep(group, kept)
-        self.outcomes.append(Outcome(question, kept, tuple(declined), why, known))
+            self.agenda.keep(group, outcome.kept)
+        self.outcomes.append(outcome)
 
     def _feedback(self, question: Question, answer: Answer) -> None:
         right = answer.keep == question.proposed

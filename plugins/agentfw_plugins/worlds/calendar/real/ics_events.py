@@ -20,9 +20,11 @@ from typing import Any
 from .ics_lines import Block, FileLines, Problem
 from .zones import Zones
 
-__all__ = ["Entry", "Party", "Reader", "Unreadable", "address_of", "tidy"]
+__all__ = ["Entry", "Party", "Reader", "Unreadable", "address_of", "printable", "tidy"]
 
 _LONGEST_TITLE = 120
+_JOINERS = frozenset(chr(code) for code in (0x200C, 0x200D, *range(0xE0020, 0xE0080)))
+"""Invisible characters within emoji and words of some languages. None of them changes the direction of text."""
 _DECISIVE = frozenset(("DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"))
 """If one of these is broken, the time of the event is unknown."""
 
@@ -231,8 +233,12 @@ def _title_of(block: Block) -> str:
     return tidy(block.first_text("SUMMARY"))
 
 
+def printable(text: str) -> str:
+    """Text without characters that could command a terminal."""
+    return "".join(letter if letter.isprintable() or letter in _JOINERS else " " for letter in text)
+
+
 def tidy(text: str) -> str:
     """Text for use within a line: no control characters and no separators of tags."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text).replace(" | ", " / ")
-    words = " ".join(plain.split())
+    words = " ".join(printable(text).replace(" | ", " / ").split())
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 __all__ = ["Block", "FileLines", "Line", "Problem", "decoded"]
 
 _NAME = re.compile(rb"[A-Za-z0-9-]+")
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _DEEPEST = 16
 """Maximum nesting depth; RFC 5545 needs three."""
 
@@ -31,6 +32,8 @@ class Problem:
     """Line number, from 1."""
     why: str
     what: str = ""
+    file: str = ""
+    """The calendar, if there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,9 @@ class FileLines:
     """The whole file."""
 
     def __init__(self, data: bytes) -> None:
+        self._encoding = next((name for mark, name in _UTF_16.items() if data.startswith(mark)), "")
+        if self._encoding:
+            data = data.decode(self._encoding, "replace").encode()
         # Old Macs end lines with CR alone; in other files a lone CR is part of a value.
         self.ending = b"\r\n" if b"\r\n" in data else b"\n" if b"\n" in data else b"\r" if b"\r" in data else b"\r\n"
         separator = b"\r" if self.ending == b"\r" else b"\n"
@@ -117,7 +123,8 @@ class FileLines:
             if place not in removed:
                 out.append(line)
         out += [new + tail for new in replaced.get(len(self.physical), ())]
-        return self._separator.join(out)
+        data = self._separator.join(out)
+        return data.decode().encode(self._encoding) if self._encoding else data
 
     def _logical(self) -> list[Line]:
         found: list[Line] = []

@@ -3,52 +3,56 @@
 Nothing is removed. A single event, or a changed date of a series, is marked in place. One date of a series gets an
 event of its own (RECURRENCE-ID) that declines this date.
 
-    marked(lines, {occurrence: "Call with Acme"}, owner)
+    marked(lines, [occurrence], owner, now)
 
-A mark is three things: the owner's PARTSTAT is DECLINED where they are among the attendees, TRANSP is TRANSPARENT so
-that the time is free again, and X-AGENTFW-DECLINED says what was kept. STATUS stays as it is: that somebody doesn't
-come doesn't cancel a meeting.
+A mark is this: the owner's PARTSTAT is DECLINED where they are among the attendees, TRANSP is TRANSPARENT (and
+Outlook's X-MICROSOFT-CDO-BUSYSTATUS is FREE) so that the time is free again, and X-AGENTFW-DECLINED is TRUE. It doesn't
+say what was kept, because the organiser and other attendees may see it. DTSTAMP, LAST-MODIFIED and SEQUENCE are raised,
+as programs ignore an event that isn't newer than theirs. STATUS stays as it is: that somebody doesn't come doesn't
+cancel a meeting.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 
-from ..ics_export import escaped, folded
+from ..ics_export import folded
 from .ics_events import address_of
-from .ics_lines import FileLines, Line
+from .ics_lines import Block, FileLines, Line
 from .occurrences import Occurrence
 
 __all__ = ["DECLINED", "marked"]
 
 DECLINED = "X-AGENTFW-DECLINED"
 _PARAMETER = re.compile(rb';(?:[^;:"]|"[^"]*")*')
-_OF_THE_SERIES = frozenset(("RRULE", "RDATE", "EXDATE", "EXRULE", "DTSTART", "DTEND", "DURATION", "TRANSP", DECLINED))
+_BUSY = "X-MICROSOFT-CDO-BUSYSTATUS"
+_REPLACED = frozenset(("TRANSP", _BUSY, "DTSTAMP", "LAST-MODIFIED", "SEQUENCE", DECLINED))
+_OF_THE_SERIES = frozenset(("RRULE", "RDATE", "EXDATE", "EXRULE", "DTSTART", "DTEND", "DURATION")) | _REPLACED
 
 
-def marked(lines: FileLines, declined: Mapping[Occurrence, str], owner: str) -> bytes:
-    """The file with these dates marked, each with the title of what was kept."""
+def marked(lines: FileLines, declined: Iterable[Occurrence], owner: str, now: datetime) -> bytes:
+    """The file with these dates marked."""
     added: dict[int, list[bytes]] = {}
     removed: set[int] = set()
-    for one, kept in declined.items():
+    for one in declined:
         block = one.entry.block
         assert block.end is not None
         if one.of_series is one.entry:
-            added.setdefault(block.end.after, []).extend(_date_of_a_series(one, kept, owner))
+            added.setdefault(block.end.after, []).extend(_date_of_a_series(one, owner, now))
             continue
         for line in block.own:
-            if line.name == "TRANSP" or (line.name == "ATTENDEE" and _is(line, owner)):
+            if line.name in _REPLACED or (line.name == "ATTENDEE" and _is(line, owner)):
                 removed.update(range(line.first, line.after))
         attending = [_refusing(line) for line in block.lines_of("ATTENDEE") if _is(line, owner)]
         # Before the first inner block, as RFC 5545 requires properties first.
         place = block.inner[0].begin.first if block.inner else block.end.first
-        added.setdefault(place, []).extend([*_folded(attending), *_folded(_marks(kept))])
+        added.setdefault(place, []).extend([*_folded(attending), *_folded(_marks(block, now))])
     return lines.with_changes(added, frozenset(removed))
 
 
-def _date_of_a_series(one: Occurrence, kept: str, owner: str) -> Sequence[bytes]:
+def _date_of_a_series(one: Occurrence, owner: str, now: datetime) -> Sequence[bytes]:
     """An event for this date alone, without alarms: nobody needs one for a declined date."""
     block = one.entry.block
     start = block.lines_of("DTSTART")[0].content
@@ -67,14 +71,19 @@ def _date_of_a_series(one: Occurrence, kept: str, owner: str) -> Sequence[bytes]
         b"RECURRENCE-ID" + parameters + b":" + begins,
         b"DTSTART" + parameters + b":" + begins,
         b"DTEND" + parameters + b":" + ends,
-        *_marks(kept),
+        *_marks(block, now),
         b"END:VEVENT",
     ]
     return _folded(contents)
 
 
-def _marks(kept: str) -> list[bytes]:
-    return [b"TRANSP:TRANSPARENT", f"{DECLINED}:{escaped(kept)}".encode("utf-8", "replace")]
+def _marks(block: Block, now: datetime) -> list[bytes]:
+    stamp, sequence = f"{now:%Y%m%dT%H%M%SZ}", block.first_text("SEQUENCE")
+    marks = ["TRANSP:TRANSPARENT", f"{DECLINED}:TRUE", f"DTSTAMP:{stamp}", f"LAST-MODIFIED:{stamp}"]
+    marks.append(f"SEQUENCE:{int(sequence) + 1 if sequence.isdecimal() else 1}")
+    if block.lines_of(_BUSY):
+        marks.append(f"{_BUSY}:FREE")
+    return [mark.encode() for mark in marks]
 
 
 def _folded(contents: Sequence[bytes]) -> list[bytes]:

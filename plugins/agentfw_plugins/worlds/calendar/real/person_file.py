@@ -1,6 +1,7 @@
 """What is kept of a person on disk: their decisions, and the strategies learned from them.
 
-An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice.
+An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice. Both
+files are readable by their owner only.
 
     with PersonFile(Path("calendar.db"), "ana@lab.example") as known:
         known.decisions, known.hub.list()
@@ -15,14 +16,14 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import click
 
-from agentfw import Task
+from agentfw import Task, Tool
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import Journal, read_journal
 from agentfw_memory import HubRefusal, StrategyHub
@@ -58,6 +59,11 @@ class PersonHub(StrategyHubMemory):
     def __init__(self, path: Path, person: str) -> None:
         super().__init__(StrategyHubSettings(path=str(path), show=True))
         self.person = person
+        self.editable = True
+        """Whether a model gets the tool that edits the hub."""
+
+    def tools(self, task: Task) -> Sequence[Tool]:
+        return super().tools(task) if self.editable else ()
 
     def begin(self, task: Task) -> None:
         self._rounds[task.id] = 0
@@ -72,25 +78,36 @@ class PersonHub(StrategyHubMemory):
 
 
 class PersonFile:
-    """One person's decisions and strategies."""
+    """One person's decisions and strategies. With `read_only`, no file is made or changed."""
 
-    def __init__(self, path: Path, person: str) -> None:
+    def __init__(self, path: Path, person: str, *, read_only: bool = False) -> None:
         self.path, self.person = path, person
         journal = path.with_name(f"{path.name}.decisions.jsonl")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.memory = PersonHub(path, person)
+            if not read_only:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                _touch(path)  # SQLite gives its other files the mode of the database
+            self.memory = PersonHub(Path(":memory:") if read_only and not path.exists() else path, person)
+            self.memory.editable = not read_only
             self.hub = self.memory.hub(Task(0, 0))
             self._strategies = self.hub.list()
         except (ValueError, sqlite3.Error, OSError) as error:
             raise UsageError(
                 f"can't keep what is learned in {path}: {error}", fix="choose another --hub FILE"
             ) from None
-        self.decisions = [record for record in read_journal(journal) if record.get("person") == person]
-        """In order of time."""
-        self._journal = Journal.open(journal)
-        self._learner = ChoiceLearner(Prior.flat())
-        self._learner.observe_all([_choice(decision) for decision in self.decisions[-_MOST:]])
+        self.decisions: list[dict[str, Any]] = []
+        """In order of time, without those that were undone."""
+        for record in read_journal(journal):
+            if record.get("person") == person:
+                if record.get("undone"):
+                    self.decisions.pop()
+                else:
+                    self.decisions.append(record)
+        self._journal: Journal | None = None
+        if not read_only:
+            _touch(journal)
+            self._journal = Journal.open(journal)
+        self._learn_again()
 
     def decided(self, keys: Iterable[str]) -> str | None:
         """Key of the event that was kept when these last conflicted; None if they never did."""
@@ -102,6 +119,7 @@ class PersonFile:
 
     def note(self, decision: Mapping[str, Any]) -> str:
         """Save a decision and learn from it. Returns what changed most, in words."""
+        assert self._journal is not None
         self.decisions.append(self._journal.append({"person": self.person, **decision}))
         before = self._learner.weights.copy()
         self._learner.observe(*_choice(self.decisions[-1]))
@@ -112,8 +130,20 @@ class PersonFile:
             f"{in_words(FEATURES[place])} {moved[place]:+.1f}" for place in most if abs(moved[place]) >= 0.05
         )
 
+    def undo(self) -> dict[str, Any] | None:
+        """Take back the last decision and what was learned from it. Returns it, or None if there is none."""
+        assert self._journal is not None
+        if not self.decisions:
+            return None
+        self._journal.append({"person": self.person, "undone": True})
+        decision = self.decisions.pop()
+        self._learn_again()
+        self._count()
+        return decision
+
     def close(self) -> None:
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
         self.memory.shut()
 
     def __enter__(self) -> PersonFile:
@@ -123,6 +153,10 @@ class PersonFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _learn_again(self) -> None:
+        self._learner = ChoiceLearner(Prior.flat())
+        self._learner.observe_all([_choice(decision) for decision in self.decisions[-_MOST:]])
 
     def _count(self) -> None:
         """Write the strategies from the decisions into the hub, unless a model maintains it."""
@@ -147,6 +181,11 @@ class PersonFile:
             raise StorageError(
                 f"can't write to {self.path}: {error}", fix="free some space; your answers are kept"
             ) from None
+
+
+def _touch(path: Path) -> None:
+    """Make a file that only its owner can read, unless it exists."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
 
 
 def _choice(decision: Mapping[str, Any]) -> tuple[Floats, int]:

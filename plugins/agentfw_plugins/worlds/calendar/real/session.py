@@ -1,9 +1,9 @@
-"""One session: reads a file, proposes and asks about its conflicts, and writes the new file.
+"""One session: reads calendars, proposes and asks about their conflicts, and writes what was decided.
 
-All errors in what was given are reported before the first question, and the new file is written as a whole or not at
-all.
+All errors in what was given are reported before the first question. Several calendars are one agenda: an event in one
+can conflict with an event in another.
 
-    session = Session.open(Wishes(path), out)
+    session = Session.open([FileSource(path)], Wishes())
     asyncio.run(session.play(policy, person, known))
     session.write()
 """
@@ -11,32 +11,30 @@ all.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Sampling, Task
 from agentfw.errors import MissingExtraError, UsageError
-from agentfw.runs import write_whole
 
 from .answers import Person
 from .conflicts import Agenda
 from .environment import Outcome, RealConflicts
-from .ics_events import Reader
+from .free_times import Hours, draft, nearest_free, taken
+from .ics_events import Entry, Reader
 from .ics_lines import Block, FileLines, Problem
 from .ics_marking import marked
 from .occurrences import Occurrence, occurrences
 from .people import People, owner_of
 from .person_file import PersonFile
+from .sources import Part, Source
 from .zones import Zones, home_of
 
-__all__ = ["Session", "Wishes", "output_path"]
+__all__ = ["Session", "Wishes"]
 
-_LARGEST = 100_000_000
-"""Maximum size in bytes; people's largest calendars have a tenth of it."""
 _MOST_EVENTS = 20_000
 """Maximum number of events near the span that are read in full."""
 _DATE = re.compile(rb":(\d{4})(\d{2})(\d{2})")
@@ -47,7 +45,6 @@ _MARGIN = timedelta(days=31)
 class Wishes:
     """What the person wants to look at."""
 
-    file: Path
     days: int = 28
     since: date | None = None
     """First day. Default: today."""
@@ -55,45 +52,45 @@ class Wishes:
     zone: str = ""
     relations: Mapping[str, str] = field(default_factory=dict)
     """Relations of people to the person, by address or domain."""
+    hours: Hours = field(default_factory=lambda: Hours.parse("09:00-17:00"))
+    """Working hours, in which other times are proposed."""
 
 
 class Session:
-    """A calendar file and the decisions about it."""
+    """Calendars and the decisions about them."""
 
     def __init__(
         self,
-        wishes: Wishes,
-        lines: FileLines,
+        sources: Sequence[Source],
         people: People,
         home: tuple[tzinfo, str],
         span: tuple[datetime, datetime],
-        found: Sequence[Occurrence],
+        parts: Sequence[tuple[Part, list[Occurrence]]],
         events: int,
         problems: list[Problem],
+        hours: Hours,
     ) -> None:
-        self.wishes, self.lines, self.people, self.problems = wishes, lines, people, problems
+        self.hours = hours
+        self.sources, self.people, self.problems = sources, people, problems
         self.home, self.zone = home
         self.since, self.until = span
         self.events = events
-        self.found = found
-        self.agenda = Agenda(found, people, self.home)
+        self.parts = parts
+        self.found = sorted((one for _, found in parts for one in found), key=lambda one: (one.start, one.end, one.key))
+        self.agenda = Agenda(self.found, people, self.home)
         self.outcomes: list[Outcome] = []
         self.stopped = False
+        self.undone: list[str] = []
+        """Titles that were kept until their answers were taken back."""
 
     @classmethod
-    def open(cls, wishes: Wishes) -> Session:
-        """Read the file. A file that is no calendar is an error; an event that can't be read is a problem."""
+    def open(cls, sources: Sequence[Source], wishes: Wishes) -> Session:
+        """Read the calendars. One that can't be read is an error; an event that can't be read is a problem."""
         if find_spec("icalendar") is None:
-            raise MissingExtraError("reading .ics files", "calendar", module="icalendar")
-        lines = FileLines(_read(wishes.file))
-        blocks = lines.blocks("VEVENT")
-        if not blocks and not any(block.kind == "VCALENDAR" for block in lines.top):
-            raise UsageError(
-                f"{wishes.file} is no iCalendar file: it has no BEGIN:VCALENDAR",
-                fix="export the calendar as .ics and pass that file",
-            )
-        problems = list(lines.problems)
-        home, zone = home_of(lines, wishes.zone)
+            raise MissingExtraError("reading calendars", "calendar", module="icalendar")
+        parts = [part for source in sources for part in source.read(wishes.since or date.today(), wishes.days)]
+        whole = parts[0].lines if len(parts) == 1 else FileLines(b"\n".join(_texts(parts)))
+        home, zone = home_of(whole, wishes.zone)
         first = wishes.since or datetime.now(home).date()
         try:
             since = datetime.combine(first, time(), home).astimezone(UTC)
@@ -103,18 +100,25 @@ class Session:
             raise UsageError(
                 f"{wishes.days} days from {first} go beyond the year 9999", fix="choose another --from"
             ) from None
-        read = [block for block in blocks if _may_touch(block, near)]
-        if len(read) > _MOST_EVENTS:
+        blocks = [part.lines.blocks("VEVENT") for part in parts]
+        read = [[block for block in some if _may_touch(block, near)] for some in blocks]
+        if (count := sum(map(len, read))) > _MOST_EVENTS:
             raise UsageError(
-                f"{len(read):,} events of {wishes.file} may be in these days; at most {_MOST_EVENTS:,} are read",
-                fix="pass fewer --days, or a smaller file",
+                f"{count:,} events may be in these days; at most {_MOST_EVENTS:,} are read",
+                fix="pass fewer --days, or a smaller calendar",
             )
-        reader = Reader(lines, Zones(lines, problems), home, problems)
-        entries = [entry for block in read if (entry := reader.entry(block)) is not None]
-        latest = {(entry.uid, entry.instead_of): entry for entry in sorted(entries, key=_revision)}
-        found = occurrences(list(latest.values()), since, until, home, problems)
-        people = People(owner_of(lines, wishes.owner), wishes.relations)
-        return cls(wishes, lines, people, (home, zone), (since, until), found, len(blocks), problems)
+        problems: list[Problem] = []
+        dated: list[tuple[Part, list[Occurrence]]] = []
+        for part, some in zip(parts, read, strict=True):
+            own = list(part.lines.problems)
+            reader = Reader(part.lines, Zones(part.lines, own), home, own)
+            entries = [entry for block in some if (entry := reader.entry(block)) is not None]
+            latest = {(entry.uid, entry.instead_of): entry for entry in sorted(entries, key=_revision)}
+            dated.append((part, occurrences(list(latest.values()), since, until, home, own)))
+            problems += own if len(parts) == 1 else [replace(problem, file=part.name) for problem in own]
+        people = People(owner_of(whole, wishes.owner), wishes.relations)
+        events = sum(map(len, blocks))
+        return cls(sources, people, (home, zone), (since, until), dated, events, problems, wishes.hours)
 
     @property
     def person(self) -> str:
@@ -131,32 +135,73 @@ class Session:
         window: int | None = None,
         anew: bool = False,
     ) -> Episode:
-        """Play all conflicts. Each answer is on disk before the next question."""
-        environment = RealConflicts(self.agenda, person, known, self.home, anew=anew)
-        self.outcomes = environment.outcomes
-        agent = PolicyAgent(policy, memories=[known.memory], sampling=sampling, window=window)
+        """Play all conflicts. Each answer is on disk before the next question.
+
+        After an undo the episode begins again with all answers but that one, so nothing learned from it remains.
+        """
+        known.memory.editable = known.memory.editable and person.is_person
+        settled: dict[frozenset[str], Outcome] = {}
         try:
-            return await Engagement(environment, agent).run(Task(0, 0, self.person))
+            while True:
+                environment = RealConflicts(self.agenda, person, known, self.home, anew=anew, settled=settled)
+                self.outcomes = environment.outcomes
+                agent = PolicyAgent(policy, memories=[known.memory], sampling=sampling, window=window)
+                episode = await Engagement(environment, agent).run(Task(0, 0, self.person))
+                self.stopped = environment.stopped
+                if not environment.undo:
+                    return episode
+                last = settled.popitem()[1] if settled else None
+                if last is None or last.kept is not None:
+                    decision = known.undo()
+                    self.undone += [] if decision is None else [_title_kept(decision)]
+                self.agenda = Agenda(self.found, self.people, self.home)
         finally:
-            self.stopped = environment.stopped
             await policy.close()
 
-    def result(self) -> bytes:
-        """Write the new file."""
-        kept: dict[Occurrence, str] = {}
-        for outcome in self.outcomes:
-            for one in outcome.declined:
-                assert outcome.kept is not None
-                kept[one] = outcome.kept.entry.title
-        return marked(self.lines, kept, self.people.owner)
+    def changed(self) -> Iterator[tuple[Part, bytes]]:
+        """The parts in which something was declined, and their new content."""
+        declined = {(one.key, one.start) for outcome in self.outcomes for one in outcome.declined}
+        now = datetime.now(UTC)
+        for part, found in self.parts:
+            # An event that is in two calendars is declined in both.
+            marking = [one for one in found if (one.key, one.start) in declined]
+            if marking:
+                yield part, marked(part.lines, marking, self.people.owner, now)
 
-    def write(self, path: Path) -> None:
-        write_whole(path, self.result())
+    def other_times(self) -> list[dict[str, Any]]:
+        """Another time for each date that was declined, the first of them first; each takes its time from the next."""
+        busy = [taken(one) for one in self.agenda.kept()]
+        within = (max(self.since, datetime.now(UTC)), self.until)
+        found = []
+        for one in sorted((one for each in self.outcomes for one in each.declined), key=lambda one: one.start):
+            to = nearest_free(one.start, one.end - one.start, busy, self.hours, self.home, within)
+            organizer = one.entry.organizer
+            own = organizer is None or self.people.is_owner(organizer)
+            if to is not None:
+                busy.append((to, to + (one.end - one.start)))
+            found.append(
+                {
+                    "title": one.entry.title,
+                    "start": one.start.astimezone(self.home).isoformat(),
+                    "to": None if to is None else to.astimezone(self.home).isoformat(),
+                    "organizer": "" if own or organizer is None else organizer.address,
+                    "message": "" if own or to is None else draft(one, to, self.home),
+                }
+            )
+        return found
+
+    def write(self) -> list[str]:
+        """Write what was decided. Returns where it is now."""
+        changed = list(self.changed())
+        written: list[str] = []
+        for source in self.sources:
+            written += source.write([(part, data) for part, data in changed if part.source is source])
+        return written
 
     def record(self) -> dict[str, Any]:
         """Everything found and decided, as plain values."""
         return {
-            "file": str(self.wishes.file),
+            "calendars": [source.name for source in self.sources],
             "person": self.person,
             "zone": self.zone,
             "from": self.since.astimezone(self.home).date().isoformat(),
@@ -164,33 +209,21 @@ class Session:
             "events": self.events,
             "conflicts": [_recorded(outcome, self.home) for outcome in self.outcomes],
             "declined": sum(len(outcome.declined) for outcome in self.outcomes),
+            "other_times": self.other_times(),
+            "undone": self.undone,
             "stopped": self.stopped,
-            "problems": [{"line": one.line, "event": one.what, "why": one.why} for one in self.problems],
+            "problems": [
+                {"file": one.file, "line": one.line, "event": one.what, "why": one.why} for one in self.problems
+            ],
         }
 
 
-def output_path(file: Path, given: Path | None) -> Path:
-    """Path of the new file: as given, or a free name beside the old one."""
-    if given is None:
-        numbered = (f"{file.stem}.decided{f'-{number}' if number > 1 else ''}.ics" for number in range(1, 10_000))
-        return next(path for name in numbered if not (path := file.with_name(name)).exists())
-    if given.exists() and given.samefile(file):
-        raise UsageError(f"{given} is the calendar itself, which is never changed", fix="choose another --output")
-    if not given.parent.is_dir():
-        raise UsageError(f"there is no directory {given.parent}", fix="create it, or choose another --output")
-    return given
+def _texts(parts: Sequence[Part]) -> Iterator[bytes]:
+    return (line for part in parts for line in part.lines.physical)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > _LARGEST:
-            raise UsageError(
-                f"{path} has {size:,} bytes; at most {_LARGEST:,} are read", fix="export a smaller part of it"
-            )
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}", fix="pass the path of an .ics file") from None
+def _title_kept(decision: Mapping[str, Any]) -> str:
+    return next(str(event["title"]) for event in decision["events"] if event["letter"] == decision["accepted"])
 
 
 def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:
@@ -206,7 +239,7 @@ def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:
         return True  # the reader reports what is wrong with it
 
 
-def _revision(entry: Any) -> tuple[int, int]:
+def _revision(entry: Entry) -> tuple[int, int]:
     """If an event is repeated, the highest SEQUENCE counts, and then the last one."""
     text = entry.texts.get("SEQUENCE", "")
     return (int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0, entry.block.number)

@@ -18,11 +18,12 @@ from ..event_attributes import NEUTRAL
 from .answers import Answer, NotUnderstood, Question, understood
 from .occurrences import Occurrence
 
-__all__ = ["Terminal", "span"]
+__all__ = ["Lister", "Terminal", "span"]
 
 _HELP = """  Enter    take the proposal
-  a, b ..  keep that one; words behind it say why, and are learned from: b she's new here
+  a, b ..  keep that one; words behind it say why, for a language model: b she's new here
   s        leave all of them as they are
+  u        undo your previous answer
   q        stop here; what you answered is written"""
 _ALSO = 4
 
@@ -30,16 +31,18 @@ _ALSO = 4
 class Terminal:
     """Asks a person."""
 
+    is_person = True
+
     def __init__(self, home: tzinfo, console: Console | None = None) -> None:
         self.home = home
         self.console = console or Console(stderr=True, highlight=False)
 
     def answer(self, question: Question) -> Answer:
-        self._show(question)
+        self.show(question)
         letters = f"{question.candidates[0].letter}-{question.candidates[-1].letter}".lower()
         default = f"Enter = {question.proposed}, " if question.proposed else ""
         while True:
-            text = self._read(f"  keep?  [dim]({default}{letters}, s leave all, q stop, ? help)[/dim] ")
+            text = self._read(f"  keep?  [dim]({default}{letters}, s leave all, u undo, q stop, ? help)[/dim] ")
             if text is None:
                 self.console.print()
                 return Answer("", stop=True)
@@ -62,7 +65,8 @@ class Terminal:
             self.console.print(Text(f"  learned: {learned}", style="cyan"), soft_wrap=True)
         self.console.print()
 
-    def _show(self, question: Question) -> None:
+    def show(self, question: Question) -> None:
+        """Print a conflict and its proposal."""
         first = min(each.one.start for each in question.candidates).astimezone(self.home)
         self.console.print(Text(f"{question.number} of {question.of}   {_day(first)}", style="bold"))
         table = Table.grid(padding=(0, 2))
@@ -97,6 +101,24 @@ class Terminal:
             return None
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+class Lister:
+    """`--list`: prints conflicts and proposals on stdout and goes on as if the proposals were taken."""
+
+    is_person = False
+
+    def __init__(self, home: tzinfo, *, silent: bool = False) -> None:
+        """`silent` prints nothing, for `--json`."""
+        self._terminal = Terminal(home, Console(highlight=False, quiet=silent, soft_wrap=True))
+
+    def answer(self, question: Question) -> Answer:
+        self._terminal.show(question)
+        self._terminal.console.print()
+        return Answer(question.proposed)
+
+    def told(self, question: Question, answer: Answer, learned: str) -> None:
+        pass
 
 
 def span(one: Occurrence, home: tzinfo) -> str:

@@ -1,0 +1,92 @@
+"""Another time for an event that was declined: the nearest that is free and within the person's working hours.
+
+    hours = Hours.parse("09:00-17:00")
+    nearest_free(near, length, busy, hours, home, (since, until))
+
+Times are proposed at full quarters of an hour, Monday to Friday. Before and after the days that were read nothing is
+known, so nothing is proposed there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta, tzinfo
+
+from agentfw.errors import UsageError
+
+from .occurrences import Occurrence
+
+__all__ = ["Hours", "Span", "draft", "nearest_free", "taken"]
+
+Span = tuple[datetime, datetime]
+_STEP = timedelta(minutes=15)
+_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+_TRAVEL = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:\d+S)?)?")
+_SATURDAY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """Working hours of a day."""
+
+    begin: time
+    end: time
+
+    @classmethod
+    def parse(cls, text: str) -> Hours:
+        match = _HOURS.fullmatch(text)
+        found = match and cls(time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4])))
+        if not found or found.begin >= found.end:
+            raise UsageError(f'"{text}" are no working hours', fix="pass --hours 09:00-17:00")
+        return found
+
+
+def taken(one: Occurrence) -> Span:
+    """When an event keeps somebody busy: Apple's calendar notes the way there."""
+    match = _TRAVEL.fullmatch(one.entry.block.first_text("X-APPLE-TRAVEL-DURATION"))
+    days, hours, minutes = (int(number or 0) for number in match.groups()) if match else (0, 0, 0)
+    return one.start - timedelta(days=days, hours=hours, minutes=minutes), one.end
+
+
+def nearest_free(
+    near: datetime, length: timedelta, busy: Sequence[Span], hours: Hours, home: tzinfo, within: Span
+) -> datetime | None:
+    """The free start that is nearest to `near`, the later one of two; None if there is none."""
+    fitting = (
+        start
+        for start in _starts(length, hours, home, within)
+        if all(start + length <= begin or start >= end for begin, end in busy)
+    )
+    return min(fitting, key=lambda start: (abs(start - near), start < near), default=None)
+
+
+def draft(one: Occurrence, to: datetime, home: tzinfo) -> str:
+    """A message to whoever called the meeting."""
+    organizer = one.entry.organizer
+    name = organizer.name if organizer is not None and organizer.name else ""
+    return (
+        f"Hello{f' {name}' if name else ''},\n"
+        f'I can\'t come to "{one.entry.title}" on {_said(one.start, home)}. '
+        f"Could we meet on {_said(to, home)} instead?"
+    )
+
+
+def _starts(length: timedelta, hours: Hours, home: tzinfo, within: Span) -> Iterator[datetime]:
+    day = within[0].astimezone(home).date()
+    while (opens := datetime.combine(day, hours.begin, home)) < within[1]:
+        closes = datetime.combine(day, hours.end, home)
+        # In UTC, because within one zone Python adds wall-clock times.
+        start, last = opens.astimezone(UTC), closes.astimezone(UTC) - length
+        start += -timedelta(minutes=start.minute % 15)
+        while day.weekday() < _SATURDAY and start <= last:
+            if start >= max(within[0], opens) and start + length <= within[1]:
+                yield start
+            start += _STEP
+        day += timedelta(days=1)
+
+
+def _said(moment: datetime, home: tzinfo) -> str:
+    local = moment.astimezone(home)
+    return f"{local:%A}, {local.day} {local:%B}, {local:%H:%M}"
