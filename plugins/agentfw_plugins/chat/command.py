@@ -113,7 +113,9 @@ async def _converse(conversation: Conversation, screen: Screen, out: Out) -> Non
     from .plain import PlainScreen, talk_plainly
 
     if isinstance(screen, PlainScreen):
-        await talk_plainly(conversation, sys.stdin, out)
+        # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
+        source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        await talk_plainly(conversation, source, out)
         return
     from .terminal import TerminalScreen, talk_in_terminal
 

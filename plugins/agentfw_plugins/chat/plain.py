@@ -6,7 +6,9 @@ A line that ends with a backslash goes on in the next one.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO
 
 from agentfw.errors import UsageError
@@ -38,8 +40,8 @@ class PlainScreen:
 
 async def talk_plainly(conversation: Conversation, source: IO[str], out: Out) -> None:
     """Read and answer line by line until the end of the input."""
-    entries = _entries(source)
-    while (entry := await asyncio.to_thread(next, entries, None)) is not None:
+    typed = _typed(source)
+    while (entry := await typed.get()) is not None:
         if entry.strip() in END:
             return
         if not entry.strip():
@@ -58,6 +60,21 @@ async def talk_plainly(conversation: Conversation, source: IO[str], out: Out) ->
                 out.note(line)
             else:
                 out.words(f"{line}\n")
+
+
+def _typed(source: IO[str]) -> asyncio.Queue[str | None]:
+    """What is read, and None at the end. Nobody waits for the thread: after Ctrl-C it may read for ever."""
+    typed: asyncio.Queue[str | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop may be closed by then
+            for entry in _entries(source):
+                loop.call_soon_threadsafe(typed.put_nowait, entry)
+            loop.call_soon_threadsafe(typed.put_nowait, None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return typed
 
 
 def _entries(source: IO[str]) -> Iterator[str]:

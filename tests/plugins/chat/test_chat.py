@@ -198,24 +198,47 @@ def test_in_a_terminal_one_talks_recalls_lines_with_the_arrow_keys_and_leaves(tm
         terminal.close()
 
 
+class Open:
+    """`agentfw chat` that waits for more input."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            command(memory=""),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env=environment(),
+        )
+
+    def ask(self, text: str) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{text}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def stop(self, number: int) -> int:
+        """Send a signal, with the input still open. Returns the exit code."""
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        self.process.communicate()
+        return code
+
+
 @pytest.mark.slow
 def test_what_was_said_is_on_disk_after_kill_9_and_the_next_start_keeps_it(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command(memory=""), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment()
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("hello\n")
-    process.stdin.flush()
-    answered = process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed = Open(tmp_path)
 
-    [killed] = read_sessions(the_run(tmp_path))
-    again = talk(tmp_path, "and again\n", memory="")
+    answered = killed.ask("hello")
+    killed.stop(signal.SIGKILL)
+    [kept] = read_sessions(the_run(tmp_path))
+    again = Open(tmp_path)
+    again.ask("and again")
+    code = again.stop(signal.SIGINT)
 
     assert answered == "You said: hello\n"
-    assert [turn.text for turn in killed.turns] == ["You said: hello"]
-    assert "was interrupted" in again.stderr
+    assert [turn.text for turn in kept.turns] == ["You said: hello"]
+    assert code == 130
     finishes = [episode.finish for episode in RunFolder.open(the_run(tmp_path)).episodes()]
     assert finishes == ["interrupted", "ended"]
