@@ -52,6 +52,10 @@ class Out:
         """Print a line of the result, for people."""
         _print(_harmless(text))
 
+    def words(self, text: str) -> None:
+        """Print a part of a line of the result at once."""
+        print(_harmless(text), end="", flush=True)
+
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
         """Print aligned columns. On a terminal, the last column is wrapped to the available width."""
         rows = [[_harmless(cell).replace("\n", " ") for cell in row] for row in rows]

@@ -147,6 +147,10 @@ class Session:
             self.in_flight -= 1
             self.used = time.monotonic()
 
+    async def hear(self, messages: Sequence[Message], *, user: str = "") -> None:
+        """Record a conversation before it is answered."""
+        self._show(self._path(await self._with_memories(messages, user)))
+
     async def _answer(
         self,
         messages: Sequence[Message],
@@ -273,8 +277,11 @@ class Session:
         key = tuple(map(_key, messages[: first + 1]))
         if key not in self._recalled:
             query = Query(messages[first].content, self.episode.task, self.now, 0, self.recall)
-            found = [one.text for memory in self.memories for one in await memory.recall(query)]
-            self._recalled[key] = "\n".join(["You remember:", *(f"- {text}" for text in found)]) if found else ""
+            found = [one for memory in self.memories for one in await memory.recall(query)]
+            self._recalled[key] = "\n".join(["You remember:", *(f"- {one.text}" for one in found)]) if found else ""
+            for one in found:
+                why = json.loads(json.dumps(one.why, default=str))
+                self.note("memory", "recalled", {"text": one.text, "score": float(one.score), "why": why})
         recalled = self._recalled[key]
         if not recalled:
             return messages
@@ -299,6 +306,17 @@ class Session:
         data = {"value": value, "turn": turn, "correction": correction, "text": words or correction}
         self.note("observation", "feedback", {**data, **({"by": "user"} if data["text"] else {})})
         self.used = time.monotonic()
+
+    def remember(self, text: str) -> None:
+        """Record what the user wants to be remembered. Memories learn it when the session ends."""
+        if self.over:
+            raise UsageError("this session has ended", fix="begin a new session")
+        self.note("observation", "remember", {"by": "user", "text": text})
+        self.used = time.monotonic()
+
+    def forget_recalled(self) -> None:
+        """Ask the memories again before the next answer."""
+        self._recalled.clear()
 
     def end(self, finish: str = "ended", **outcome: float) -> Episode:
         """End the session. Returns the whole episode."""

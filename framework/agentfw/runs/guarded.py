@@ -100,6 +100,9 @@ class GuardedMemory(Memory):
     async def learn(self, episode: Episode, reward: float) -> None:
         await self.guard.answer("learn()", lambda: self.memory.learn(episode, reward), episode.id)
 
+    async def forget(self, user: str) -> Mapping[str, int]:
+        return dict(await self.guard.answer("forget()", lambda: self.memory.forget(user)))
+
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):
             self.memory.open(folder)

@@ -2,7 +2,7 @@
 
 It has no plan and no end. What was answered is on disk before the answer is given away: `turns.jsonl` gets a line for
 each turn, and the whole episode goes to `episodes.jsonl` when its session ends. It is then scored, and the memories
-learn from it if its user is known and gave feedback.
+learn from it if its user is known and gave feedback or asked to remember something.
 
     async with LiveRun.create(spec, host, Path("runs")) as live:
         session = live.begin("tea", user="ada")
@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -26,7 +25,7 @@ from ..host import Host
 from ..seeds import Seeds
 from ..session import Session, extended
 from .assembly import Assembly, assemble
-from .folder import RunFolder
+from .folder import RunFolder, list_runs
 from .hook_calls import HookCalls
 from .journal import read_journal, write_whole
 from .observer import RunInfo, told_together
@@ -55,13 +54,23 @@ class LiveRun:
         self._seeds = Seeds(assembly.spec.seed).child("sessions")
         self._learning = asyncio.Lock()
         self._failure: StorageError | None = None
+        self._forgotten: dict[str, int] = {}
+        """The last session of each user that nothing is learned from, because they were forgotten in it."""
 
     @classmethod
-    def create(cls, spec: RunSpec, host: Host, root: Path) -> Self:
-        """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
+    def create(cls, spec: RunSpec, host: Host, root: Path, *, again: bool = False) -> Self:
+        """Create a run. Everything that can be wrong with the spec is an error before the folder is made.
+
+        With `again`, continue the newest run of the same spec instead, if there is one.
+        """
         resolved, sources = resolve(spec, host)
         assembly = assemble(resolved, host)
         about = {**describe_run(resolved, sources, assembly), "episodes": 0}
+        if again:
+            wanted = json.loads(json.dumps(about["spec"]))
+            for folder in list_runs(root):
+                if folder.about["spec"] == wanted:
+                    return cls(folder, assembly)
         return cls(RunFolder.create(root, spec.environment.name, about), assembly)
 
     @classmethod
@@ -134,6 +143,23 @@ class LiveRun:
         session.episode.environment = self.assembly.spec.environment.name
         return await self._take(session.episode)
 
+    async def forget(self, session: Session) -> dict[str, int]:
+        """Delete what the memories know of a session's user. Returns how much of what.
+
+        Nothing that was said so far is learned again, neither from this session nor from earlier ones.
+        """
+        deleted: dict[str, int] = {}
+        async with self._learning:
+            user = session.episode.task.user
+            for memory in self.assembly.memories:
+                for name, count in (await memory.forget(user)).items():
+                    deleted[name] = deleted.get(name, 0) + count
+            session.note("session", "forgotten")
+            await self.keep(session)
+            self._forget(session.episode)
+            session.forget_recalled()
+        return deleted
+
     def summarize(self) -> Summary:
         """Write the summary of what is concluded."""
         summary = summarize(self.folder, time.monotonic() - self._began)
@@ -154,22 +180,32 @@ class LiveRun:
         return reward
 
     async def _learn(self, episode: Episode, reward: float) -> None:
-        """Learn from a session whose user is known and said what they think of it."""
-        if not (self.assembly.spec.memories_learn and episode.task.user and any(feedback_in(episode))):
+        """Learn from a session whose user is known, and said what they think of it or what to remember."""
+        task = episode.task
+        if not (self.assembly.spec.memories_learn and task.user and _teaches(episode)):
+            return
+        if task.index <= self._forgotten.get(task.user, -1):
             return
         for memory in self.assembly.memories:
             await memory.learn(episode, reward)
+
+    def _forget(self, episode: Episode) -> None:
+        task = episode.task
+        self._forgotten[task.user] = max(task.index, self._forgotten.get(task.user, -1))
 
     async def _recover(self, records: Records) -> None:
         """Restore the state of an earlier process."""
         await self._play.recover()
         self._play.scored.clear()
+        kept = read_sessions(self.folder.path)
+        for episode in kept:
+            if any(event.kind == "session" and event.name == "forgotten" for event in episode.events):
+                self._forget(episode)
         done = set[str]()
         for episode, line in records.replay():
             done.add(episode.id)
             if line is not None:
                 await self._learn(episode, float(line["reward"]))
-        kept = read_sessions(self.folder.path)
         self._last = max((episode.task.index for episode in kept), default=-1)
         waiting = [episode for name, episode in self._play.played.items() if name not in self._play.concluded]
         self._play.played = {episode.id: episode for episode in waiting}
@@ -195,8 +231,5 @@ def read_sessions(folder: Path) -> list[Episode]:
     return list(found.values())
 
 
-def feedback_in(episode: Episode) -> Iterator[dict[str, object]]:
-    """What the user thinks of a session, in the order in which they said it."""
-    for event in episode.events:
-        if event.kind == "observation" and event.name == "feedback":
-            yield event.data
+def _teaches(episode: Episode) -> bool:
+    return any(event.kind == "observation" and event.name in ("feedback", "remember") for event in episode.events)

@@ -1,4 +1,4 @@
-"""The environment `sessions`: whoever talks with the gateway. Its episodes come from outside."""
+"""The environments `sessions` and `chat`: whoever talks with the gateway or in a terminal."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class Sessions(SessionEnvironment):
 
     async def play(self, session: Session) -> None:
         raise UsageError(
-            "the episodes of `sessions` come from outside",
-            fix="start the gateway: agentfw serve, or agentfw serve --resume RUN",
+            "the episodes of this environment come from outside",
+            fix="start the gateway, or talk: agentfw serve, or agentfw chat",
         )

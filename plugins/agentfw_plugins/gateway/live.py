@@ -31,27 +31,34 @@ def opened(
     runs: Path,
     resume: str | None = None,
     *,
+    start: str = "serve",
+    again: bool = False,
     policy: str | None = None,
     memories: Sequence[str] = (),
+    tools: Sequence[str] = (),
     rewards: Sequence[str] = (),
     assignments: Sequence[str] = (),
     spec: Path | None = None,
 ) -> LiveRun:
-    """A new live run, or one of an earlier process."""
+    """A new live run, or one of an earlier process. It starts from the spec `start`."""
     host = Host.load(HostOptions.from_environment(project=find_project()))
     if resume:
         return LiveRun.open(find_run(runs, resume), host)
-    values: dict[str, Any] = {**read_spec(spec or Path(host.find_spec("serve").path)), "environment": "sessions"}
+    shipped = read_spec(Path(host.find_spec(start).path))
+    values: dict[str, Any] = {**(read_spec(spec) if spec else shipped), "environment": shipped["environment"]}
     if policy:
         before = values.get("policy")
         same = isinstance(before, dict) and before.get("name") == policy
         values["policy"] = before if same else {"name": policy}
     if memories:
         values["memories"] = list(memories)
+    if tools:
+        named = [text.partition("=") for text in tools]
+        values["tools"] = [{"name": name, **({"alias": alias} if alias else {})} for name, _, alias in named]
     if rewards:
         values["rewards"] = list(rewards)
     values = apply_assignments(values, parse_assignments(assignments))
-    return LiveRun.create(parse_spec(values), host, runs)
+    return LiveRun.create(parse_spec(values), host, runs, again=again)
 
 
 async def serve_until(

@@ -1,0 +1,142 @@
+"""`agentfw chat`: talk with a policy in the terminal.
+
+    agentfw chat --policy openai --set policy.base_url=http://localhost:11434/v1 --memory skillgraph
+    printf 'hello\\n/good\\n' | agentfw chat --policy transformers --set policy.model=path/to/model
+
+This module is imported for --help, so the command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentfw.errors import SettingsError
+from agentfw.out import Out
+
+from ..command_options import json_option
+
+if TYPE_CHECKING:
+    from agentfw.runs import LiveRun
+
+    from .conversation import Conversation, Screen
+
+__all__ = ["chat"]
+
+
+@click.command()
+@click.option("--policy", metavar="NAME", help="Policy that answers.")
+@click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
+@click.option("--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer. Can be repeated.")
+@click.option(
+    "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
+)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
+@click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
+@click.option("--user", default="me", show_default=True, help="User to recall and learn for.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@click.option("--new", "fresh", is_flag=True, help="Begin a new run, with empty memories.")
+@json_option
+def chat(
+    policy: str | None,
+    memories: tuple[str, ...],
+    tools: tuple[str, ...],
+    rewards: tuple[str, ...],
+    assignments: tuple[str, ...],
+    spec: Path | None,
+    user: str,
+    runs: Path | None,
+    fresh: bool,
+    out: Out,
+) -> None:
+    """Talk with a policy, and let it learn from what you think of its answers.
+
+    Each conversation is an episode of a run. With the same options, the newest such run is continued, so that its
+    memories know what they learned. /help shows what can be typed besides words.
+    """
+    if not policy and not spec and not any(one.startswith("policy") for one in assignments):
+        raise SettingsError(
+            "there is no model to talk with",
+            fix="a local server:      agentfw chat --policy openai --set policy.base_url=http://localhost:11434/v1"
+            " --set policy.model=NAME\n"
+            "       a folder of weights: agentfw chat --policy transformers --set policy.model=path/to/model",
+        )
+    from ..gateway.live import opened
+    from .plain import PlainScreen
+
+    live = opened(
+        runs or _runs(),
+        start="chat",
+        again=not fresh,
+        policy=policy,
+        memories=memories,
+        tools=tools,
+        rewards=rewards,
+        assignments=assignments,
+        spec=spec,
+    )
+    if sys.stdin.isatty() and sys.stdout.isatty() and not out.json:
+        from .terminal import TerminalScreen
+
+        screen: Screen = TerminalScreen(out)
+    else:
+        screen = PlainScreen(out)
+    asyncio.run(_talk(live, user, screen, out))
+
+
+async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
+    from .conversation import Conversation
+
+    async with live:
+        for session in list(live.sessions.values()):
+            if not session.in_flight:
+                await live.conclude(session, "interrupted")
+                out.note("the last conversation was interrupted; what was said in it is kept")
+        out.note(f"{live.assembly.spec.policy.name}   {live.folder.path}/   /help for commands")
+        conversation = Conversation(live, user, screen)
+        try:
+            await _converse(conversation, screen, out)
+        finally:
+            about = _about(conversation)
+            reward = await conversation.end()
+    if out.json:
+        out.data({**about, "folder": str(live.folder.path), "reward": reward})
+    elif reward is not None:
+        out.note(f"ended with reward {reward:g}")
+
+
+async def _converse(conversation: Conversation, screen: Screen, out: Out) -> None:
+    from .plain import PlainScreen, talk_plainly
+
+    if isinstance(screen, PlainScreen):
+        # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
+        source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        await talk_plainly(conversation, source, out)
+        return
+    from .terminal import TerminalScreen, talk_in_terminal
+
+    assert isinstance(screen, TerminalScreen)
+    await talk_in_terminal(conversation, screen, conversation.live.folder.path / "typed")
+
+
+def _about(conversation: Conversation) -> dict[str, Any]:
+    """The last conversation, for --json."""
+    return {
+        "session": conversation.session.name if conversation.messages else None,
+        "messages": [
+            {"role": message.role, "content": message.content, "calls": [call.name for call in message.calls]}
+            for message in conversation.messages
+        ],
+        "recalled": conversation.recalled(),
+    }
+
+
+def _runs() -> Path:
+    from agentfw import find_project
+
+    project = find_project()
+    return project.runs if project is not None else Path("runs")

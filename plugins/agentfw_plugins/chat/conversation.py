@@ -1,0 +1,188 @@
+"""A conversation of a person with a policy: one session of a live run, whose tools are called here.
+
+What is said is on disk before it is answered. When the conversation ends, it is scored and learned from.
+
+    conversation = Conversation(live, "ada", screen)
+    await conversation.say("Which tea?")
+    await conversation.rate(-1.0, "too strong")
+    reward = await conversation.end()
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from agentfw import Call, Message, Session, Tool
+from agentfw.errors import UsageError
+from agentfw.runs import LiveRun
+
+from ..gateway.bodies import Asked
+from ..gateway.dialects import Pieces, arguments
+
+__all__ = ["Conversation", "Screen"]
+
+
+class Screen(Protocol):
+    """Where a conversation is shown."""
+
+    def words(self, piece: str) -> None:
+        """A piece of an answer."""
+        ...
+
+    def done(self) -> None:
+        """The answer is complete."""
+        ...
+
+    def aside(self, text: str) -> None:
+        """Something besides what is said, such as a tool call."""
+        ...
+
+
+class Conversation:
+    """One conversation at a time. After `end`, the next thing said begins another."""
+
+    def __init__(self, live: LiveRun, user: str, screen: Screen) -> None:
+        self.live, self.user, self.screen = live, user, screen
+        self.messages: list[Message] = []
+        """The conversation as it goes on, without what was taken back."""
+        self._turns: list[int] = []
+        """The turn of each answer in it."""
+        self._current: Session | None = None
+        self._tools: dict[str, Tool] = {}
+
+    @property
+    def session(self) -> Session:
+        """The session in progress. It begins when it is first needed."""
+        if self._current is None:
+            self._current = self.live.begin(f"chat-{secrets.token_hex(4)}", self.user)
+            task, tools = self._current.episode.task, list(self.live.assembly.tools)
+            tools += [tool for memory in self.live.assembly.memories for tool in memory.tools(task)]
+            self._tools = {tool.action.name: tool for tool in tools}
+        return self._current
+
+    async def say(self, text: str, more: Callable[[], list[str]] = list) -> None:
+        """Say something, and let the policy answer. It may call tools before it does.
+
+        `more` returns what was said while a tool was at work, so that the policy hears it before it goes on. If it is
+        stopped or fails, the conversation is as before; the record has all of it.
+        """
+        before, turns = len(self.messages), len(self._turns)
+        self.messages.append(Message("user", text))
+        try:
+            while calls := await self._answered():
+                for call in calls:
+                    await self._run(call)
+                self.messages += [Message("user", said) for said in more()]
+        except BaseException:
+            del self.messages[before:], self._turns[turns:]
+            raise
+
+    async def _answered(self) -> tuple[Call, ...]:
+        """Let the policy answer once. Returns its calls."""
+        session, told = self.session, ""
+        await session.hear(self.messages, user=self.user)
+        await self.live.keep(session)
+        actions = tuple(tool.action for tool in self._tools.values())
+        pieces = Pieces(Asked("", (), actions))
+
+        def tell(piece: str) -> None:
+            nonlocal told
+            if new := pieces.take(piece):
+                told += new
+                self.screen.words(new)
+
+        try:
+            reply = await session.answer(self.messages, actions, user=self.user, tell=tell)
+        except BaseException:
+            # What was shown of an answer that was stopped belongs to the record, too.
+            session.note("session", "stopped", {"text": told})
+            await self.live.keep(session)
+            raise
+        finally:
+            if told:
+                self.screen.done()
+        await self.live.keep(session)
+        if rest := pieces.rest(reply.text).strip() if told else reply.text:
+            self.screen.words(rest)
+            self.screen.done()
+        self.messages.append(reply.message)
+        self._turns.append(reply.turn.index)
+        return reply.calls
+
+    async def _run(self, call: Call) -> None:
+        self.screen.aside(f"→ {call.name}({_brief(arguments(call))})")
+        tool = self._tools.get(call.name)
+        if tool is None:
+            succeeded, answer = False, f"there is no tool {call.name}"
+        else:
+            succeeded, answer = await tool.answer(call.arguments)
+        if not succeeded:
+            self.session.note("refused", call.name, {"id": call.id, "text": answer})
+        self.messages.append(Message("tool", answer, answers=call.id))
+        self.screen.aside(f"  {'' if succeeded else 'failed: '}{_brief(answer)}")
+
+    # -- what the person thinks of it ----------------------------------------------------------------------------------
+
+    async def rate(self, value: float, words: str = "") -> None:
+        """Rate the last answer from -1 (bad) to 1 (good)."""
+        self.session.feedback(value, words=words, turn=self._last())
+        await self.live.keep(self.session)
+
+    async def correct(self, text: str) -> None:
+        """Replace the last answer by the one that should have been given, which is learned from as a correction."""
+        turn = self._last()
+        place = max(index for index, message in enumerate(self.messages) if message.role == "assistant")
+        self.session.feedback(-1.0, correction=text, turn=turn)
+        self.messages[place] = replace(self.messages[place], content=text)
+        await self.live.keep(self.session)
+
+    async def undo(self) -> str:
+        """Take back the last thing said and what was answered. Returns what was said.
+
+        The record keeps both: the conversation goes on from an earlier message.
+        """
+        places = [index for index, message in enumerate(self.messages) if message.role == "user"]
+        if not places:
+            raise UsageError("there is nothing to take back", fix="say something first")
+        taken = self.messages[places[-1] :]
+        del self.messages[places[-1] :]
+        answers = sum(message.role == "assistant" for message in taken)
+        del self._turns[len(self._turns) - answers :]
+        self.session.note("session", "undone", {"messages": len(taken)})
+        await self.live.keep(self.session)
+        return taken[0].content
+
+    async def remember(self, text: str) -> None:
+        """Let the memories learn this when the conversation ends."""
+        self.session.remember(text)
+        await self.live.keep(self.session)
+
+    async def forget(self) -> Mapping[str, int]:
+        """Delete what the memories know of the user."""
+        return await self.live.forget(self.session)
+
+    def recalled(self) -> list[Mapping[str, Any]]:
+        """What the memories recalled in this conversation, and why."""
+        if self._current is None:
+            return []
+        events = self._current.episode.events
+        return [event.data for event in events if event.kind == "memory" and event.name == "recalled"]
+
+    async def end(self) -> float | None:
+        """End the conversation: score it, and learn from it. Returns its reward. None if nothing was said."""
+        session, self._current = self._current, None
+        self.messages, self._turns = [], []
+        return None if session is None else await self.live.conclude(session)
+
+    def _last(self) -> int:
+        if not self._turns:
+            raise UsageError("there is no answer yet", fix="say something first")
+        return self._turns[-1]
+
+
+def _brief(text: str, longest: int = 300) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -1,0 +1,244 @@
+"""What a person sees of `agentfw chat`: through a pipe, and in a real terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from agentfw import Intervention, Moment
+from agentfw.runs import RunFolder, read_sessions
+
+pytest.importorskip("igraph")
+
+SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
+ASKED = "Book a table for dinner, please."
+WISH = "a quiet table by the window"
+
+
+def rule(moment: Moment) -> list[Intervention | str]:
+    """Adds where it is asked to, says what a tool answered, and else repeats what was said."""
+    if answers := moment.of("answer"):
+        return [f"It is {answers[-1].text}."]
+    said = moment.of("message")[-1].text
+    if said.startswith("add"):
+        return [Intervention("add", {"a": 2, "b": 3})]
+    return [f"You said: {said}"]
+
+
+def command(*options: str, memory: str = "skillgraph") -> list[str]:
+    own = [f"--memory={memory}"] if memory else []
+    return [
+        sys.executable,
+        "-m",
+        "agentfw",
+        "chat",
+        "--policy=scripted",
+        "--set=policy.rule=test_chat:rule",
+        *own,
+        *options,
+    ]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "TERM": "xterm"}
+
+
+def talk(folder: Path, typed: str, *options: str, memory: str = "skillgraph") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*options, memory=memory),
+        input=typed,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(),
+        timeout=60,
+    )
+
+
+def the_run(folder: Path) -> Path:
+    [run] = (folder / "runs").iterdir()
+    return run
+
+
+@pytest.mark.slow
+def test_the_next_conversation_shows_what_was_learned_and_why_until_it_is_forgotten(tmp_path: Path) -> None:
+    first = talk(tmp_path, f"{ASKED}\n/bad I prefer {WISH}.\n")
+    second = talk(tmp_path, f"{ASKED}\n/why\n/forget\n")
+    third = talk(tmp_path, f"{ASKED}\n/why\n")
+
+    assert first.stdout.splitlines()[0] == f"You said: {ASKED}"
+    assert WISH not in first.stdout
+    assert WISH in second.stdout, second.stderr
+    assert "skill s" in second.stdout
+    assert "nothing was remembered" in third.stdout, "opening the run again must not learn what was forgotten"
+    episodes = list(RunFolder.open(the_run(tmp_path)).episodes())
+    assert [episode.finish for episode in episodes] == ["ended"] * 3
+    [metrics, *_] = RunFolder.open(the_run(tmp_path)).metrics()
+    assert metrics["reward"] == -1.0
+
+
+@pytest.mark.slow
+def test_what_is_to_be_remembered_is_learned_without_a_rating_and_for_this_user_only(tmp_path: Path) -> None:
+    talk(tmp_path, f"/remember I prefer {WISH}.\n{ASKED}\n", "--user=ada")
+
+    hers = talk(tmp_path, f"{ASKED}\n/why\n", "--user=ada")
+    his = talk(tmp_path, f"{ASKED}\n/why\n", "--user=bob")
+
+    assert WISH in hers.stdout
+    assert WISH not in his.stdout
+
+
+@pytest.mark.slow
+def test_tools_run_and_answers_are_edited_and_taken_back(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    tool = ["--tool=mcp", f"--set=tool.mcp.command={sys.executable}", f'--set=tool.mcp.args=["{SERVER}"]']
+    typed = "add these\n/good\none \\\ntwo\n/edit Two lines.\n//slash\n/undo\n/undone\n/history\n"
+
+    answer = talk(tmp_path, typed, *tool, memory="")
+
+    assert answer.returncode == 0, answer.stderr
+    assert "→ add(" in answer.stderr
+    shown = answer.stdout
+    assert "It is 5" in shown
+    assert "You said: one \ntwo" in shown
+    assert "You said: /slash" in shown
+    assert "agent: Two lines." in shown.split("taken back: /slash")[1]
+    assert "there is no command /undone" in answer.stderr
+    [episode] = RunFolder.open(the_run(tmp_path)).episodes()
+    given = [event.data for event in episode.events if event.name == "feedback"]
+    assert [(one["value"], one["turn"], one["correction"]) for one in given] == [(1.0, 1, ""), (-1.0, 2, "Two lines.")]
+    assert len(episode.turns) == 4, "what is taken back stays in the record"
+
+
+@pytest.mark.slow
+def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(tmp_path: Path) -> None:
+    answer = talk(tmp_path, "hello\n/good\n", "--json", memory="")
+    nothing = subprocess.run([sys.executable, "-m", "agentfw", "chat"], capture_output=True, text=True, cwd=tmp_path)
+
+    told = json.loads(answer.stdout)
+    assert [message["content"] for message in told["messages"]] == ["hello", "You said: hello"]
+    assert told["reward"] == 1.0
+    assert nothing.returncode == 2
+    assert len(nothing.stderr.splitlines()) == 3
+    assert "--policy openai" in nothing.stderr
+
+
+class Terminal:
+    """`agentfw chat` in a terminal of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.seen = ""
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, 80))
+        self._ours = ours
+        self.process = subprocess.Popen(
+            command(*options, memory=""),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            env=environment(),
+            close_fds=True,
+        )
+        os.close(theirs)
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def wait_for(self, text: str, seconds: float = 20) -> None:
+        until = time.monotonic() + seconds
+        while text not in self.seen:
+            assert time.monotonic() < until, f"never saw {text!r} in {self.seen!r}"
+            if select.select([self._ours], [], [], 0.2)[0]:
+                try:
+                    self.seen += os.read(self._ours, 65536).decode(errors="replace")
+                except OSError:
+                    assert text in self.seen, self.seen
+            if "\x1b[6n" in self.seen:  # it asks where the cursor is
+                self.seen = self.seen.replace("\x1b[6n", "")
+                self.type("\x1b[1;1R")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+
+@pytest.mark.slow
+def test_in_a_terminal_one_talks_recalls_lines_with_the_arrow_keys_and_leaves(tmp_path: Path) -> None:
+    pytest.importorskip("prompt_toolkit")
+    terminal = Terminal(tmp_path)
+    try:
+        terminal.wait_for("\x1b[0;1m>")
+        terminal.type("first\x1b\rsecond\r")
+        terminal.wait_for("You said: first")
+        terminal.type("/good\r")
+        terminal.wait_for("noted: good")
+        terminal.type("\x1b[A\x1b[A\r")
+        until = time.monotonic() + 60
+        while len(read_sessions(the_run(tmp_path))[0].turns) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        terminal.type("\x04")
+        terminal.wait_for("ended with reward")
+
+        [episode] = RunFolder.open(the_run(tmp_path)).episodes()
+        said = [event.data["said"] for event in episode.events if event.name == "message"]
+        assert said == ["first\nsecond"] * 2
+    finally:
+        terminal.close()
+
+
+class Open:
+    """`agentfw chat` that waits for more input."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            command(memory=""),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env=environment(),
+        )
+
+    def ask(self, text: str) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{text}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def stop(self, number: int) -> int:
+        """Send a signal, with the input still open. Returns the exit code."""
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        self.process.communicate()
+        return code
+
+
+@pytest.mark.slow
+def test_what_was_said_is_on_disk_after_kill_9_and_the_next_start_keeps_it(tmp_path: Path) -> None:
+    killed = Open(tmp_path)
+
+    answered = killed.ask("hello")
+    killed.stop(signal.SIGKILL)
+    [kept] = read_sessions(the_run(tmp_path))
+    again = Open(tmp_path)
+    again.ask("and again")
+    code = again.stop(signal.SIGINT)
+
+    assert answered == "You said: hello\n"
+    assert [turn.text for turn in kept.turns] == ["You said: hello"]
+    assert code == 130
+    finishes = [episode.finish for episode in RunFolder.open(the_run(tmp_path)).episodes()]
+    assert finishes == ["interrupted", "ended"]
