@@ -162,6 +162,7 @@ class _Phase:
     episodes: int = 0
     ended: int = 0
     turns: int = 0
+    over: bool = False
 
     def __str__(self) -> str:
         words = f"{self.words}   {time.monotonic() - self.began:.0f} s"
@@ -195,10 +196,14 @@ class _UpdateProgress(Progress):
 
     def phase(self, name: str, update: int) -> None:
         words = f"{_DOES[name]}, update {update}" if name != "evaluate" else f"evaluating after {update} updates"
+        self.phases = {other: phase for other, phase in self.phases.items() if not phase.over}
         self.phases[name] = _Phase(words)
 
     def phase_ended(self, name: str, update: int) -> None:
-        del self.phases[name]
+        # It is shown until the next one begins, so that also a short one is seen.
+        self.phases[name].over = True
+        if not all(phase.over for phase in self.phases.values()):
+            del self.phases[name]
 
     def plays(self, total: int, done: int) -> None:
         newest = self._newest()

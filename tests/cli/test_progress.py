@@ -40,7 +40,8 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         progress = progress_of(training.info)
         asked = Asked(progress)
         asyncio.run(training.execute(told_together(progress, asked)))
-        assert not any(line.startswith(("playing", "learning", "evaluating")) for line in progress.status())
+        doing = [line.partition(" ")[0] for line in progress.status()]
+        assert [word for word in doing if word in ("playing,", "learning,", "evaluating")] == ["evaluating"]
         return asked.seen
 
     return statuses
