@@ -10,7 +10,7 @@ from ..registration import Registration
 
 REGISTRATION = Registration(
     environments=[
-        Component("chat", "agentfw_plugins.gateway.environment:Sessions", "A person who talks with `agentfw chat`"),
+        Component("chat", "agentfw_plugins.chat.environment:Conversations", "A person who talks with `agentfw chat`"),
     ],
     specs=[
         NamedSpec(

@@ -1,4 +1,4 @@
-"""The environments `sessions` and `chat`: whoever talks with the gateway or in a terminal."""
+"""The environment `sessions`: whoever talks with the gateway."""
 
 from __future__ import annotations
 
