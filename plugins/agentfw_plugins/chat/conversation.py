@@ -100,13 +100,13 @@ class Conversation:
             # What was shown of an answer that was stopped belongs to the record, too.
             session.note("session", "stopped", {"text": told})
             await self.live.keep(session)
-            raise
-        finally:
             if told:
                 self.screen.done()
-        await self.live.keep(session)
-        if rest := pieces.rest(reply.text).strip() if told else reply.text:
+            raise
+        await self.live.keep(session)  # before the answer ends on the screen
+        if rest := pieces.rest(reply.text).rstrip() if told else reply.text:
             self.screen.words(rest)
+        if told or rest:
             self.screen.done()
         self.messages.append(reply.message)
         self._turns.append(reply.turn.index)
