@@ -23,7 +23,7 @@ def write_report(
     leading = spec.figures[0]
     page = Page("What each part is worth", subtitle=_subtitle(rows, leading))
     bars = [
-        Bar(f"{row.variant}: {row.about}", one.difference.estimate, one.difference.low, one.difference.high)
+        Bar(_named(row), one.difference.estimate, one.difference.low, one.difference.high)
         for row in rows
         if (one := row.differences.get(leading)) is not None
     ]
@@ -34,12 +34,18 @@ def write_report(
         )
     names = (*spec.figures, *spec.details)
     page.section("Variants", "Means over the users of the exam.")
-    page.table(["variant", *names, ""], [[row.variant, *_means(row, names), row.about] for row in rows])
+    page.table(
+        ["variant", *names],
+        [[row.variant, *_means(row, names)] for row in rows],
+        "; ".join(map(_named, rows)),
+    )
     page.section(f"Beside {rows[0].variant}", "Differences, user by user. p is corrected for the number of variants.")
     page.table(_heads(names, leading), [_compared(row, names) for row in rows[1:]])
     if contrasts:
         page.section("Contrasts", "Sums of some variants less sums of others. p is corrected for their number.")
-        page.table(_heads(names, leading), [_compared(row, names) for row in contrasts])
+        page.table(
+            _heads(names, leading), [_compared(row, names) for row in contrasts], "; ".join(map(_named, contrasts))
+        )
     if groups:
         page.section(
             "Audit", f"{leading} by group of users. A figure with many values is cut into thirds of the users."
@@ -62,8 +68,12 @@ def _subtitle(rows: Sequence[Row], leading: str) -> str:
     return f"{len(rows)} variants" + (f", {users} users of the exam" if users else "")
 
 
+def _named(row: Row) -> str:
+    return f"{row.variant}: {row.about}" if row.about else row.variant
+
+
 def _heads(names: Sequence[str], leading: str) -> list[str]:
-    return ["variant", leading, f"p ({leading})", *(name for name in names if name != leading), ""]
+    return ["variant", leading, f"p ({leading})", *(name for name in names if name != leading)]
 
 
 def _means(row: Row, names: Sequence[str]) -> list[Cell]:
@@ -74,7 +84,7 @@ def _compared(row: Row, names: Sequence[str]) -> list[Cell]:
     """A row of differences, the leading figure first."""
     corrected = None if row.corrected is None else short(row.corrected)
     first, *rest = (None if one is None else one.difference for one in map(row.differences.get, names))
-    return [row.variant, first, corrected, *rest, row.about]
+    return [row.variant, first, corrected, *rest]
 
 
 def _by_figure(groups: Sequence[Group]) -> list[list[Group]]:
