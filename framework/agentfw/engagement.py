@@ -211,25 +211,15 @@ class Engagement:
     def _turn(self, decision: Decision) -> Turn:
         now = self.timeline.now
         generation = decision.generation or Generation()
-        turn = Turn(
-            index=len(self.episode.turns),
-            started=now,
-            ended=now + decision.takes,
-            round=self._round,
-            shown=self._places(decision.shown),
-            text=generation.text,
-            calls=tuple(decision.interventions),
+        turn = generation.turn(
+            len(self.episode.turns),
+            now,
+            now + decision.takes,
+            self._places(decision.shown),
+            tuple(decision.interventions),
             failures=tuple(decision.failures),
-            count=generation.length,
-            prompt_ids=tuple(generation.prompt_ids),
-            token_ids=tuple(generation.token_ids),
-            logprobs=tuple(generation.logprobs),
-            version=generation.version,
-            finish=generation.finish,
-            temperature=1.0 if generation.temperature is None else generation.temperature,
-            top_p=1.0 if generation.top_p is None else generation.top_p,
+            round=self._round,
             seat=self.seat,
-            usage=generation.usage,
         )
         self._turns += 1
         self.episode.turns.append(turn)

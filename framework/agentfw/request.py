@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .episode import Call, Intervention, Message, Observation, Task, Usage
+from .episode import Call, Intervention, Message, Observation, Task, Turn, Usage
 from .timeline import Time
 
 __all__ = ["Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"]
@@ -150,4 +150,27 @@ class Generation:
             usage=self.usage,
             temperature=self.temperature,
             top_p=self.top_p,
+        )
+
+    def turn(
+        self, index: int, started: Time, ended: Time, shown: tuple[int, ...], calls: tuple[Call, ...], **more: Any
+    ) -> Turn:
+        """The record of this generation as a turn. `more` are other fields of the turn."""
+        return Turn(
+            index=index,
+            started=started,
+            ended=ended,
+            shown=shown,
+            text=self.text,
+            calls=calls,
+            count=self.length,
+            prompt_ids=tuple(self.prompt_ids),
+            token_ids=tuple(self.token_ids),
+            logprobs=tuple(self.logprobs),
+            version=self.version,
+            finish=self.finish,
+            temperature=1.0 if self.temperature is None else self.temperature,
+            top_p=1.0 if self.top_p is None else self.top_p,
+            usage=self.usage,
+            **more,
         )

@@ -241,24 +241,8 @@ class Session:
             calls = tuple(Call(call.name, call.arguments, f"call_{index}_{i}") for i, call in enumerate(calls))
         cuts = [place for word in stop if word and (place := text.find(word)) >= 0]
         text = text[: min(cuts)] if cuts else text
-        turn = Turn(
-            index=index,
-            started=started,
-            ended=self.now,
-            shown=tuple(node.place for node in path if node.place is not None),
-            text=generation.text,
-            calls=calls,
-            failures=failures,
-            count=generation.length,
-            prompt_ids=tuple(generation.prompt_ids),
-            token_ids=tuple(generation.token_ids),
-            logprobs=tuple(generation.logprobs),
-            version=generation.version,
-            finish=generation.finish,
-            temperature=1.0 if generation.temperature is None else generation.temperature,
-            top_p=1.0 if generation.top_p is None else generation.top_p,
-            usage=generation.usage,
-        )
+        shown = tuple(node.place for node in path if node.place is not None)
+        turn = generation.turn(index, started, self.now, shown, calls, failures=failures)
         self.episode.turns.append(turn)
         reply = Reply(turn, text, calls, "calls" if calls else "length" if turn.finish == "length" else "stop")
         known = path[-1].below.setdefault(_key(reply.message), _Node(Message("assistant", generation.text, calls)))

@@ -47,15 +47,15 @@ class LinearSettings(Settings):
     def start(self) -> dict[str, float]:
         """The weights of the file, or those of the settings."""
         if self.weights:
-            return read_weights(Path(self.weights))
+            return read_weights(Path(self.weights), (*FEATURES, *COINS))
         return {name: float(getattr(self, name)) for name in (*FEATURES, *COINS)}
 
 
-def read_weights(path: Path) -> dict[str, float]:
-    """Read a file of weights."""
+def read_weights(path: Path, names: Sequence[str]) -> dict[str, float]:
+    """Read these weights from a file."""
     try:
         found = json.loads(path.read_text("utf-8"))
-        return {name: float(found[name]) for name in (*FEATURES, *COINS)}
+        return {name: float(found[name]) for name in names}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(
             f"policy.weights: can't read {path}: {error!r}", fix="pass the weights.json of a training"
@@ -99,7 +99,7 @@ class LinearPolicy(Policy):
         )
 
     async def publish(self, adapter: Path, version: str) -> None:
-        self.weights, self.version = read_weights(adapter), version
+        self.weights, self.version = read_weights(adapter, (*FEATURES, *COINS)), version
 
 
 class _Player(Solver):

@@ -8,7 +8,6 @@ It reads recalled skills in its prompt like a language model does, and is traine
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +17,8 @@ from typing import Any
 from pydantic import Field
 
 from agentfw import Generation, Intervention, Observation, Policy, Request, Settings
-from agentfw.errors import SettingsError
 
+from ..assistant.linear_policy import read_weights
 from ..assistant.weighing import Decision, write_decisions
 from .plans import plan_of
 from .skills import SKILLS
@@ -48,7 +47,7 @@ class PlannerSettings(Settings):
     def start(self) -> dict[str, float]:
         """The weights of the file, or those of the settings."""
         if self.weights:
-            return _read(Path(self.weights))
+            return read_weights(Path(self.weights), PLANNER_WEIGHTS)
         return {name: float(getattr(self, name)) for name in PLANNER_WEIGHTS}
 
 
@@ -89,7 +88,7 @@ class PlannerPolicy(Policy):
         )
 
     async def publish(self, adapter: Path, version: str) -> None:
-        self.weights, self.version = _read(adapter), version
+        self.weights, self.version = read_weights(adapter, PLANNER_WEIGHTS), version
 
 
 class _Turn:
@@ -143,14 +142,3 @@ class _Turn:
             (choice,) = self._generator.choices(range(len(shares)), shares)
         self.made.append(Decision(names, options, choice))
         return choice
-
-
-def _read(path: Path) -> dict[str, float]:
-    """Read a file of weights."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-        return {name: float(found[name]) for name in PLANNER_WEIGHTS}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SettingsError(
-            f"policy.weights: can't read {path}: {error!r}", fix="pass the weights.json of a training"
-        ) from None
