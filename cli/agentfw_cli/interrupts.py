@@ -10,6 +10,7 @@ cancelled. The second signal ends the process at once.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
 import sys
@@ -60,12 +61,13 @@ def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]])
                 came.append(number)
             if len(came) > 1:
                 _leave(number)
-            running = asyncio.current_task(loop)
+            # An exception inside of asyncio could lose a wake-up, and whoever waits for it would wait for ever.
+            busy = None if _in_asyncio(frame) else asyncio.current_task(loop)
             # All of them, not only `task`: those that are ready would have their turn before its cancellation.
-            for each in asyncio.all_tasks(loop) - {running}:
+            for each in asyncio.all_tasks(loop) - {busy}:
                 each.cancel()
             loop.call_soon_threadsafe(lambda: None)  # wakes a loop that waits for something to happen
-            if running is not None:
+            if busy is not None:
                 raise Interrupted(number) if came else failed[-1]
 
         with _handled_by(interrupt):
@@ -91,6 +93,15 @@ def _handled_by(interrupt: Any) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _in_asyncio(frame: FrameType | None) -> bool:
+    """Whether the innermost coroutine, if any, has called a function of asyncio that hasn't returned yet."""
+    while frame is not None and not frame.f_code.co_flags & inspect.CO_COROUTINE:
+        if frame.f_globals.get("__name__", "").startswith("asyncio."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _leave(number: int) -> None:

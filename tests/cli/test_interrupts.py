@@ -56,6 +56,35 @@ def agentfw_memories():
     return [Component("stubborn", f"{__name__}:Stubborn", "")]
 """
 
+AT_A_WAKE_UP = """
+import asyncio, signal
+from agentfw_cli.interrupts import Interrupted, run_until_interrupted
+
+plan = asyncio.BaseEventLoop.call_soon
+armed = []
+
+def call_soon(self, *args, **kwargs):
+    if armed:
+        signal.raise_signal(armed.pop())
+    return plan(self, *args, **kwargs)
+
+asyncio.BaseEventLoop.call_soon = call_soon
+
+async def turns():
+    for turn in range(1_000_000):
+        if turn == 10:
+            armed.append(signal.SIGTERM)
+        await asyncio.sleep(0)
+
+async def work(give_up):
+    await asyncio.create_task(turns())
+
+try:
+    run_until_interrupted(work)
+except Interrupted as interrupted:
+    print(interrupted)
+"""
+
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -105,6 +134,12 @@ def test_one_signal_ends_a_run_whose_world_keeps_it_busy(
     assert f"{label}: every episode that was finished is kept" in told
     assert "resume with: agentfw runs resume" in told
     assert "Traceback" not in told
+
+
+def test_a_signal_that_comes_while_asyncio_plans_the_next_step_loses_no_task() -> None:
+    process = subprocess.run([sys.executable, "-c", AT_A_WAKE_UP], capture_output=True, text=True, timeout=60)
+
+    assert (process.stdout, process.stderr) == ("SIGTERM\n", "")
 
 
 @pytest.mark.slow
