@@ -159,5 +159,6 @@ class PolicyAgent(Agent):
             lines.insert(1, "You remember:")
         lines += [str(observation) for observation in rest]
         lines += [f"({work.name}: {work.spent:g} of {work.duration:g} done)" for work in moment.in_flight]
-        entry.append(Message("user", "\n".join(lines)))
+        if len(lines) > 1 or not entry:  # after a tool's answer, the time alone says nothing
+            entry.append(Message("user", "\n".join(lines)))
         self._past.append(entry)
