@@ -78,8 +78,8 @@ class OpenAISettings(Settings):
     )
     price: Annotated[Price | None, OPERATIONAL] = Field(
         None,
-        description="Prices per million tokens, in any currency: `prompt`, `sampled` and, if it has one, `cached`. Default: "
-        "the cost is unknown.",
+        description="Prices per million tokens, in any currency: `prompt`, `sampled` and, if there is one, `cached`. "
+        "Default: the cost is unknown.",
     )
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Additional fields of the request, for options of this server."
