@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .optimizer import Advantage, Loss, Optimizer, Scored
     from .policy import Policy
     from .policy_agent import PolicyAgent
+    from .price import Price
     from .request import Action, Brief, Generation, InFlight, Moment, Request, Sampling
     from .runs.observer import Observer, RunInfo
     from .runs.run import Run
@@ -91,6 +92,7 @@ __all__ = [
     "Policy",
     "PolicyAgent",
     "Polling",
+    "Price",
     "Progress",
     "ProjectFile",
     "Query",
@@ -162,6 +164,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
     "policy": ("Policy",),
     "policy_agent": ("PolicyAgent",),
+    "price": ("Price",),
     "host.project": ("ProjectFile", "find_project"),
     "request": ("Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"),
     "runs.observer": ("Observer", "RunInfo"),

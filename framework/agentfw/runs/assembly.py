@@ -33,6 +33,7 @@ from .guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
 from .learning import Learning, check_trainable, make_learning
 from .run_environment import RunEnvironment
 from .spec import Choice, RunSpec
+from .spending import Spending
 
 __all__ = ["Assembly", "assemble"]
 
@@ -57,6 +58,7 @@ class Assembly:
     trackers: list[tuple[Guard, Tracker]]
     learning: Learning | None
     """None without an optimizer."""
+    spending: Spending
 
     async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
         """Play one episode with an agent of its own in a fresh world, and check its figures."""
@@ -128,6 +130,14 @@ class Assembly:
         count, _, split = self.spec.measured
         return self.environment.tasks(count, split)
 
+    def asked(self) -> dict[str, Policy]:
+        """All policies that take part, by what they are called in errors."""
+        asked = {f"the policy {self.spec.policy.name}": self.policy.policy}
+        if self.spec.teacher is not None and self.learning is not None and self.learning.teacher is not None:
+            asked[f"the teacher {self.spec.teacher.name}"] = self.learning.teacher.policy
+        judges = {f"the judge of {name}": reward.model.policy for name, reward in self.rewards.items()}
+        return asked | {name: judge for name, judge in judges.items() if judge is not None}
+
     def owners(self) -> dict[str, Guard]:
         """The modules of the components that share the event loop. A learner may take as long as it needs."""
         guarded: list[tuple[object, Guard]] = [(self.environment.environment, self.environment.guard)]
@@ -188,8 +198,9 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
         check_trainable(made, spec.policy.name)
-    policy = GuardedPolicy(made, guard("policy", spec.policy))
-    return Assembly(
+    spending = Spending(spec.budget)
+    policy = GuardedPolicy(made, guard("policy", spec.policy), spending)
+    assembly = Assembly(
         spec=spec,
         host=host,
         engine=engine,
@@ -201,10 +212,13 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
         toolboxes=[GuardedToolbox(make(host, "tool", choice, Toolbox), guard("tool", choice)) for choice in spec.tools],
         tools=[],
         rewards={
-            choice.name: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice))
+            choice.name: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice), spending)
             for choice in spec.rewards
         },
         weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
         trackers=[(guard("tracker", choice), make(host, "tracker", choice, Tracker)) for choice in spec.trackers],
         learning=make_learning(spec, host, engine, policy),
+        spending=spending,
     )
+    spending.check(assembly.asked())
+    return assembly

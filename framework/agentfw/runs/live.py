@@ -34,7 +34,7 @@ from .records import Records
 from .resolution import resolve, resolve_again
 from .run import describe_run
 from .spec import RunSpec
-from .summary import Summary, summarize
+from .summary import Summary, summarize, total_usage
 from .tracking import Tracking
 
 __all__ = ["LiveRun", "read_sessions"]
@@ -93,6 +93,8 @@ class LiveRun:
             plan = Plan([], self.assembly.policy, spec.sampling, self._seeds, learns=False, retains=True)
             self._play = Play(self.assembly, plan, records, *self._journals[1:], self._observer)
             self._observer.started(self.info, 0)
+            self.assembly.spending.tell = self._observer.spent
+            self.assembly.spending.count(*total_usage(self.folder.played()))
             await self._recover(records)
         except BaseException:
             await self.assembly.close()
@@ -217,6 +219,7 @@ class LiveRun:
                 continue
             session = self._session(episode.task)
             session.restore(episode)
+            self.assembly.spending.count(episode.usage)
             self.sessions[session.name] = session
             if session.over:
                 await self.conclude(session, episode.finish)

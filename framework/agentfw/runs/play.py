@@ -118,7 +118,9 @@ class Play:
             # Also those of further groups, which are asked for later.
             if episode.id not in finished and episode.id not in self.failures:
                 self.played[episode.id] = episode
-            if line is not None:
+            if line is None:
+                self.assembly.spending.count(episode.usage)  # what was scored is counted by its line
+            else:
                 await self._learn(episode, float(line["reward"]))
                 self._retain(episode, line)
 
