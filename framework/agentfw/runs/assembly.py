@@ -91,9 +91,10 @@ class Assembly:
                 scores = tuple(await self.rewards[name].score(group))
             return scores
         finally:
-            for episode in group if self.trace is not None else ():
-                own = tuple(score for score in scores if score.episode == episode.id)
-                self.trace(Scoring(task=episode.task, name=name, scores=own, **clock.times))
+            if self.trace is not None:
+                for episode in group:
+                    own = tuple(score for score in scores if score.episode == episode.id)
+                    self.trace(Scoring(task=episode.task, name=name, scores=own, **clock.times))
 
     async def _engaged(
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None

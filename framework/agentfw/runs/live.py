@@ -147,8 +147,9 @@ class LiveRun:
         episode, ended = session.episode, time.time()
         episode.environment = self.assembly.spec.environment.name
         if self.assembly.trace is not None:
-            length = {"began": ended - (episode.ended - episode.started), "ended": ended}
-            self.assembly.trace(PlayedEpisode(task=episode.task, name=episode.environment, finish=finish, **length))
+            began = ended - (episode.ended - episode.started)
+            whole = PlayedEpisode(task=episode.task, name=episode.environment, began=began, ended=ended, finish=finish)
+            self.assembly.trace(whole)
         return await self._take(session.episode)
 
     async def forget(self, session: Session) -> dict[str, int]:
