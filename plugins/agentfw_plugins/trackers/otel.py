@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -80,8 +80,8 @@ class OtelTracker(Tracker):
         # A provider of its own: a program that uses agentfw may have another one for itself.
         self._provider = TracerProvider(resource=resource, span_limits=SpanLimits(max_events=_MOST_SCORES))
         exporter = self._exporter or OTLPSpanExporter(self.settings.endpoint or None)
-        self._sent: Any = _Sent(exporter)
-        self._provider.add_span_processor(BatchSpanProcessor(self._sent))
+        self._sent = _Sent(exporter)
+        self._provider.add_span_processor(BatchSpanProcessor(cast("SpanExporter", self._sent)))
         # It would write several long lines for each batch that it can't send; `close` says it once.
         logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
         self._tracer = self._provider.get_tracer("agentfw")
