@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .learner import Batch, Learner, Update
     from .memory import Memory, Query, Recollection
     from .nested import Composed, Nested
+    from .operation import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
     from .optimizer import Advantage, Loss, Optimizer, Scored
     from .policy import Policy
     from .policy_agent import PolicyAgent
@@ -87,15 +88,19 @@ __all__ = [
     "Nested",
     "Observation",
     "Observer",
+    "Operation",
     "Optimizer",
+    "PlayedEpisode",
     "PluginRecord",
     "Policy",
     "PolicyAgent",
+    "PolicyCall",
     "Polling",
     "Price",
     "Progress",
     "ProjectFile",
     "Query",
+    "Recall",
     "Recollection",
     "Reflex",
     "Registered",
@@ -111,6 +116,7 @@ __all__ = [
     "Scheduled",
     "Score",
     "Scored",
+    "Scoring",
     "Seeds",
     "Session",
     "SessionEnvironment",
@@ -120,6 +126,7 @@ __all__ = [
     "Time",
     "Timeline",
     "Tool",
+    "ToolCall",
     "Toolbox",
     "Track",
     "Tracker",
@@ -161,6 +168,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "learner": ("Batch", "Learner", "Update"),
     "memory": ("Memory", "Query", "Recollection"),
     "nested": ("Composed", "Nested"),
+    "operation": ("Operation", "PlayedEpisode", "PolicyCall", "Recall", "Scoring", "ToolCall"),
     "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
     "policy": ("Policy",),
     "policy_agent": ("PolicyAgent",),

@@ -22,6 +22,7 @@ from typing import Self
 from ..episode import Episode, Task
 from ..errors import StorageError
 from ..host import Host
+from ..operation import PlayedEpisode
 from ..seeds import Seeds
 from ..session import Session, extended
 from .assembly import Assembly, assemble
@@ -93,6 +94,7 @@ class LiveRun:
             plan = Plan([], self.assembly.policy, spec.sampling, self._seeds, learns=False, retains=True)
             self._play = Play(self.assembly, plan, records, *self._journals[1:], self._observer)
             self._observer.started(self.info, 0)
+            self.assembly.trace = self._tracking.trace if self._tracking.traces else None
             self.assembly.spending.tell = self._observer.spent
             self.assembly.spending.count(*total_usage(self.folder.played()))
             await self._recover(records)
@@ -142,7 +144,12 @@ class LiveRun:
         await self.keep(session)
         self.ended.add(session.name)
         self.sessions.pop(session.name, None)
-        session.episode.environment = self.assembly.spec.environment.name
+        episode, ended = session.episode, time.time()
+        episode.environment = self.assembly.spec.environment.name
+        if self.assembly.trace is not None:
+            began = ended - (episode.ended - episode.started)
+            whole = PlayedEpisode(task=episode.task, name=episode.environment, began=began, ended=ended, finish=finish)
+            self.assembly.trace(whole)
         return await self._take(session.episode)
 
     async def forget(self, session: Session) -> dict[str, int]:

@@ -271,8 +271,8 @@ class Play:
     async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
         """Score a group with all reward models."""
         scores: list[Score] = []
-        for name, model in self.assembly.rewards.items():
-            for score in await self.failures.retried(partial(model.score, episodes)):
+        for name in self.assembly.rewards:
+            for score in await self.failures.retried(partial(self.assembly.score, name, episodes)):
                 source = self.sources.setdefault(score.component, name)
                 if source != name:
                     raise UsageError(

@@ -93,6 +93,7 @@ class Run:
             await assembly.open(self.folder.path)
             loop = Loop(self.folder, assembly, observer)
             observer.started(self.info, loop.state.update)
+            assembly.trace = tracking.trace if tracking.traces else None
             assembly.spending.tell = observer.spent
             assembly.spending.count(*total_usage(self.folder.played()))
             await loop.run()

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from agentfw.episode import Usage
+from agentfw.episode import Message, Usage
 from agentfw.errors import AgentfwError, BudgetSpentError, QuotaEndedError
+from agentfw.host import Host, HostOptions
 from agentfw.price import Price
-from agentfw.runs.spec import BudgetSettings
+from agentfw.runs import LiveRun, RunFolder
+from agentfw.runs.spec import BudgetSettings, parse_spec
 from agentfw.runs.spending import Spending
 from agentfw_cli.main import main
 
@@ -198,9 +200,9 @@ def test_a_run_stops_at_its_budget_and_goes_on_with_a_higher_one(command: Any) -
         assert len(server.answered) == 4
         assert "budget.money is spent: 0.00112 of 0.001" in err
 
-        code, out, _ = command("runs", "resume", run.name, budget__tokens=660)
+        code, out, _ = command("runs", "resume", run.name, budget__tokens=660, policy__price__sampled=80)
         assert code == 0
-    assert "600 prompt, 60 sampled, cost 0.00168" in out
+    assert "600 prompt, 60 sampled, cost 0.00384" in out, "the second user's answers at the new price"
     assert len(set(server.answered)) == len(server.answered) == 6, "no answer was paid for twice"
 
 
@@ -231,6 +233,30 @@ def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Any
     code, _, err = command("run", "calendar", budget__money=1)
     assert code == 2
     assert "costs nothing" in err
+    code, _, err = command("compare", "interfaces", "inbox", budget__tokens=1)
+    assert code == 2
+    assert "a budget belongs to one run" in err
+
+
+def test_a_live_run_counts_what_was_spent_before_it_was_opened_again(tmp_path: Path) -> None:
+    host = Host.load(HostOptions(disabled=("all",)))
+
+    async def ask(opened: LiveRun, *sessions: str) -> None:
+        async with opened as live:
+            for name in sessions:
+                session = live.begin(name)
+                await session.answer([Message("user", f"hello {name}")])
+                await live.keep(session)
+
+    with serving(older) as server:
+        settings = {"base_url": server.address, "model": "m"}
+        spec = {"environment": "sessions", "policy": {"name": "openai", "settings": settings}}
+        created = LiveRun.create(parse_spec({**spec, "budget": {"tokens": 200}}), host, tmp_path)
+        asyncio.run(ask(created, "one"))
+        with pytest.raises(BudgetSpentError, match="220 of 200"):
+            asyncio.run(ask(LiveRun.open(RunFolder.open(created.folder.path), host), "two", "three"))
+
+    assert len(server.answered) == 2
 
 
 # -- what is on its way ------------------------------------------------------------------------------------------------
