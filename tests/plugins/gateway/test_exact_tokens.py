@@ -60,7 +60,7 @@ def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_
     told: list[str] = []
 
     async def run(url: str) -> list[Generation]:
-        policy = OpenAIPolicy(OpenAISettings(base_url=f"{url}/v1", model="transformers", token_ids="on"))
+        policy = OpenAIPolicy(OpenAISettings(base_url=f"{url}/s/tea/v1", model="transformers", token_ids="on"))
         request = Request([Message("user", "tea please")], sampling=Sampling(max_tokens=12, seed=3))
         whole, streamed = await policy.generate(request), await policy.stream(request, told.append)
         await policy.close()
