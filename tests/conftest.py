@@ -84,12 +84,12 @@ class Chromium:
         return found["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Wait until a JavaScript expression is true in the page. Half a minute without it is a failure."""
+        """Wait until a JavaScript expression is true in the page. Two minutes without it are a failure."""
         until = f"""new Promise((done, failed) => {{
             const began = performance.now();
             const look = () => {{
                 if ({condition}) return done(true);
-                if (performance.now() - began > 30000) return failed(new Error("never true"));
+                if (performance.now() - began > 120000) return failed(new Error("never true"));
                 setTimeout(look, 10);
             }};
             look();

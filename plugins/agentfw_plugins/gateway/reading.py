@@ -41,11 +41,15 @@ class Reading:
     async def sessions(self, user: str, before: int | None = None) -> dict[str, Any]:
         """The newest sessions, from the one before number `before`. `more` says whether there are older ones."""
         await self._load()
-        rows = [*self._ended.values(), *(_listed(one.episode) for one in self.live.sessions.values())]
+        # Only those that are shown are looked at closely: there may be thousands.
+        rows: list[tuple[int, str, Episode | dict[str, Any]]]
+        rows = [(row["number"], row["user"], row) for row in self._ended.values()]
+        rows += [(one.episode.task.index, one.episode.task.user, one.episode) for one in self.live.sessions.values()]
         end = sys.maxsize if before is None else before
-        seen = [row for row in rows if row["number"] < end and user in ("", row["user"])]
-        seen.sort(key=lambda row: row["number"], reverse=True)
-        return {"sessions": seen[:_PAGE], "more": len(seen) > _PAGE}
+        seen = [row for row in rows if row[0] < end and user in ("", row[1])]
+        seen.sort(key=lambda row: row[0], reverse=True)
+        shown = [_listed(one) if isinstance(one, Episode) else one for _, _, one in seen[:_PAGE]]
+        return {"sessions": shown, "more": len(seen) > _PAGE}
 
     async def session(self, name: str, user: str) -> dict[str, Any]:
         """One session with everything that was said in it."""
