@@ -70,8 +70,10 @@ class Chromium:
         if not scripting:
             self.call("Emulation.setScriptExecutionDisabled", value=True)
 
-    def open(self, file: Path) -> None:
-        self.call("Page.navigate", url=file.as_uri())
+    def open(self, page: Path | str) -> None:
+        """Open a file or an address."""
+        self.events.clear()
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._read()
 
@@ -81,9 +83,29 @@ class Chromium:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def wait(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true in the page. Two minutes without it are a failure."""
+        until = f"""new Promise((done, failed) => {{
+            const began = performance.now();
+            const look = () => {{
+                if ({condition}) return done(true);
+                if (performance.now() - began > 120000) return failed(new Error("never true"));
+                setTimeout(look, 10);
+            }};
+            look();
+        }})"""
+        found = self.call("Runtime.evaluate", expression=until, awaitPromise=True)
+        assert "exceptionDetails" not in found, f"{condition}: {self.evaluate('document.body.innerText')}"
+
+    def type(self, text: str) -> None:
+        """Put text where the cursor is."""
+        self.call("Input.insertText", text=text)
+
     def press(self, key: str) -> None:
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key)
+        # Without its text, Enter sends no form.
+        down = {"text": "\r", "windowsVirtualKeyCode": 13} if key == "Enter" else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **down)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def size(self, width: int, height: int) -> None:
         self.call(

@@ -8,7 +8,8 @@ data.
     ├── UsageError                  2   the caller asked for something impossible
     │   ├── SettingsError           2   a settings key or value is wrong
     │   ├── UnknownNameError        2   no such component, key or run; suggests the nearest name
-    │   └── RunFolderError          2   a run folder is missing, in use, or has another format
+    │   └── RunFolderError          2   a run folder is missing, damaged, or has another format
+    │       └── RunInUseError       2   another process works on the run
     ├── PluginError                 3   a plugin failed to load or broke its contract
     │   ├── DuplicateComponentError 3   two plugins offer one name
     │   ├── MissingExtraError       3   an optional dependency isn't installed
@@ -42,6 +43,7 @@ __all__ = [
     "QuotaEndedError",
     "RequestRefusedError",
     "RunFolderError",
+    "RunInUseError",
     "SettingsError",
     "StorageError",
     "TimelineError",
@@ -89,6 +91,10 @@ class UnknownNameError(UsageError):
 
 
 class RunFolderError(UsageError):
+    pass
+
+
+class RunInUseError(RunFolderError):
     pass
 
 

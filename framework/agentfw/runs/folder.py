@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..episode import Episode
-from ..errors import RunFolderError, StorageError, UnknownNameError
+from ..errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
 from .journal import Journal, read_journal, write_whole
 from .records import Records
 from .state import State
@@ -227,7 +227,7 @@ class RunFolder:
                 if wait is None:
                     owner = _owner(handle)
                     os.close(handle)
-                    raise RunFolderError(
+                    raise RunInUseError(
                         f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
                         fix="wait for it to end, or stop it",
                     ) from None

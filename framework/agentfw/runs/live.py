@@ -232,10 +232,12 @@ class LiveRun:
                 await self.conclude(session, episode.finish)
 
 
-def read_sessions(folder: Path) -> list[Episode]:
-    """All sessions of a live run, with the turns that are on disk. Their names are the queries of their tasks."""
+def read_sessions(folder: Path, name: str | None = None) -> list[Episode]:
+    """All sessions of a live run, or the one of a name, as far as they are on disk. Names are the queries of tasks."""
     found: dict[str, Episode] = {}
     for line in read_journal(folder / f"{_TURNS}.jsonl"):
+        if name is not None and line["task"]["query"] != name:
+            continue
         news = Episode.from_record(line)
         found[news.id] = extended(found[news.id], news) if news.id in found else news
     return list(found.values())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.errors import SettingsError
+from agentfw.errors import RunInUseError, SettingsError
 from agentfw.out import Out
 
 from ..command_options import json_option
@@ -85,7 +85,13 @@ def chat(
         screen: Screen = TerminalScreen(out)
     else:
         screen = PlainScreen(out)
-    asyncio.run(_talk(live, user, screen, out))
+    try:
+        asyncio.run(_talk(live, user, screen, out))
+    except RunInUseError as error:
+        raise RunInUseError(
+            error.message,
+            fix="end the other conversation, or begin a run of its own: agentfw chat --new, with the same options",
+        ) from None
 
 
 async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:

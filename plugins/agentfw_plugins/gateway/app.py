@@ -10,11 +10,11 @@ with the right status code in the format of the request. Keys are compared and n
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agentfw import Reply, Session
@@ -29,7 +29,7 @@ from agentfw.errors import (
     UsageError,
 )
 
-from .bodies import Asked, BadRequest, Body, read_body
+from .bodies import Asked, BadRequest
 from .chat_completions import ChatCompletions
 from .desk import Desk
 from .dialects import About, Dialect, Pieces
@@ -42,6 +42,9 @@ try:
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
+
+    from .answers import body_of, json_answer, user_of
+    from .page import Page
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
@@ -57,7 +60,7 @@ _DIALECTS: dict[str, Dialect] = {
 }
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
-Handler = Callable[[Request, Dialect], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Gateway:
@@ -70,6 +73,7 @@ class Gateway:
         models: Sequence[str] = (),
         keys: Sequence[str] = (),
         max_body: int = 8_000_000,
+        page: Page | None = None,
     ) -> None:
         """`models` are the names that are answered to; without any, all are. Without keys, only this machine is."""
         self.desk, self.models, self.keys, self.max_body = desk, tuple(models), tuple(keys), max_body
@@ -78,11 +82,14 @@ class Gateway:
         for below in ("", "/s/{session}"):
             routes.append(Route(f"{below}/v1/models", self._guarded(self._list_models), methods=["GET"]))
             routes += [
-                Route(f"{below}/v1/{path}", self._guarded(self._answer, dialect), methods=["POST"])
+                Route(f"{below}/v1/{path}", self._guarded(partial(self._answer, dialect), dialect), methods=["POST"])
                 for path, dialect in _DIALECTS.items()
             ]
         routes.append(Route("/s/{session}/feedback", self._guarded(self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded(self._end), methods=["POST"]))
+        if page is not None:
+            routes.append(Route("/", self._guarded(page.html, needs_key=False), methods=["GET"]))
+            routes += [Route(path, self._guarded(handler), methods=[method]) for method, path, handler in page.handlers]
         self.app: ASGIApp = Starlette(routes=routes)
 
     async def finish(self, session: Session | None = None) -> None:
@@ -92,13 +99,14 @@ class Gateway:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _guarded(self, handler: Handler, dialect: Dialect | None = None) -> Callable[[Request], Awaitable[Response]]:
+    def _guarded(self, handler: Handler, dialect: Dialect | None = None, *, needs_key: bool = True) -> Handler:
         speaks = dialect or _DIALECTS["chat/completions"]
 
         async def guarded(request: Request) -> Response:
             try:
-                self._admit(request)
-                return await handler(request, speaks)
+                if needs_key or not self.keys:
+                    self._admit(request)
+                return await handler(request)
             except BadRequest as error:
                 problem = error
             except AgentfwError as error:
@@ -106,7 +114,7 @@ class Gateway:
             except ClientDisconnect:
                 return Response(status_code=400)
             headers = {"www-authenticate": "Bearer"} if problem.status == 401 else None
-            return _json(speaks.error(problem), problem.status, headers)
+            return json_answer(speaks.error(problem), problem.status, headers)
 
         return guarded
 
@@ -124,38 +132,28 @@ class Gateway:
         if not _is_local(f"//{request.headers.get('host', '')}") or (origin and not _is_local(origin)):
             raise BadRequest("without a key, only programs of this machine are served", 403, code="not_local")
 
-    async def _body(self, request: Request, *, optional: bool = False) -> Body:
-        parts, size = list[bytes](), 0
-        async for part in request.stream():
-            size += len(part)
-            if size > self.max_body:
-                raise BadRequest(f"the body has more than {self.max_body:,} bytes", 413, code="body_too_large")
-            parts.append(part)
-        raw = b"".join(parts)
-        return Body({}) if optional and not raw.strip() else read_body(raw)
-
-    async def _list_models(self, request: Request, dialect: Dialect) -> Response:
+    async def _list_models(self, request: Request) -> Response:
         models = [
             {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"} for name in self.models or ["agentfw"]
         ]
-        return _json({"object": "list", "data": models})
+        return json_answer({"object": "list", "data": models})
 
-    async def _feedback(self, request: Request, dialect: Dialect) -> Response:
-        body = await self._body(request)
+    async def _feedback(self, request: Request) -> Response:
+        body = await body_of(request, self.max_body)
         given = read_feedback(body)
-        session = self.desk.known(request.path_params["session"], _user(request, body))
+        session = self.desk.known(request.path_params["session"], user_of(request, body))
         session.feedback(given.value, words=given.words, correction=given.correction, turn=given.turn)
         await self.desk.keep(session)
-        return _json({"session": session.name, "value": given.value, "turn": given.turn})
+        return json_answer({"session": session.name, "value": given.value, "turn": given.turn})
 
-    async def _end(self, request: Request, dialect: Dialect) -> Response:
-        body = await self._body(request, optional=True)
-        session = self.desk.known(request.path_params["session"], _user(request, body))
+    async def _end(self, request: Request) -> Response:
+        body = await body_of(request, self.max_body, optional=True)
+        session = self.desk.known(request.path_params["session"], user_of(request, body))
         reward = await self.desk.end(session)
-        return _json({"session": session.name, "episode": session.episode.id, "reward": reward})
+        return json_answer({"session": session.name, "episode": session.episode.id, "reward": reward})
 
-    async def _answer(self, request: Request, dialect: Dialect) -> Response:
-        body = await self._body(request)
+    async def _answer(self, dialect: Dialect, request: Request) -> Response:
+        body = await body_of(request, self.max_body)
         asked = dialect.read(body)
         if self.models and asked.model not in self.models:
             raise BadRequest(
@@ -164,7 +162,7 @@ class Gateway:
                 code="model_not_found",
                 field="model",
             )
-        user = _user(request, body) or asked.user
+        user = user_of(request, body) or asked.user
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
         session = self.desk.find(name, user, asked.messages)
         about = About(f"{session.name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
@@ -174,7 +172,7 @@ class Gateway:
         # Shielded, because an answer that the policy has given belongs into the record, whoever still waits for it.
         reply = await asyncio.shield(self._work(session, user, asked))
         headers["x-agentfw-turn"] = str(reply.turn.index)
-        return _json(dialect.whole(reply, asked, about), headers=headers)
+        return json_answer(dialect.whole(reply, asked, about), headers=headers)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -246,16 +244,6 @@ def _is_local(address: str) -> bool:
         return urlsplit(address).hostname in _LOOPBACK
     except ValueError:
         return False
-
-
-def _json(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    # In ASCII: a model can write lone surrogates, which UTF-8 can't encode.
-    return Response(json.dumps(content), status, headers, media_type="application/json")
-
-
-def _user(request: Request, body: Body) -> str:
-    """The user, as the request names them."""
-    return body.name("user", "") or Body(dict(request.headers)).name("x-agentfw-user", "")
 
 
 def _problem(error: AgentfwError) -> BadRequest:

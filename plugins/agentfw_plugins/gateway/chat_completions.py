@@ -61,15 +61,11 @@ class ChatCompletions:
         if reply.calls:
             message["tool_calls"] = [_call(call) for call in reply.calls]
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": _FINISH[reply.finish]}
-        turn = reply.turn
-        if asked.with_tokens and turn.token_ids:
-            choice |= {"token_ids": turn.token_ids, "prompt_token_ids": turn.prompt_ids}
-            choice["logprobs"] = {"content": [{"token": "", "logprob": one, "bytes": []} for one in turn.logprobs]}
         return {
             **_head("chat.completion", about),
-            "choices": [choice],
+            "choices": [{**choice, **_tokens(reply, asked)}],
             "usage": _usage(reply),
-            "system_fingerprint": turn.version,
+            "system_fingerprint": reply.turn.version,
         }
 
     def stream(self, asked: Asked, about: About) -> _Chunks:
@@ -107,13 +103,14 @@ class _Chunks:
             yield self._chunk({"content": rest})
         for index, call in enumerate(reply.calls):
             yield self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
-        yield self._chunk({}, _FINISH[reply.finish])
+        # The tokens come together: some of their text may have to wait, and some belong to calls.
+        yield self._chunk({}, _FINISH[reply.finish], **_tokens(reply, self._asked))
         if self._asked.with_usage:
             yield event({**_head("chat.completion.chunk", self._about), "choices": [], "usage": _usage(reply)})
         yield b"data: [DONE]\n\n"
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, **more}
         return event({**_head("chat.completion.chunk", self._about), "choices": [choice]})
 
 
@@ -129,6 +126,18 @@ def _message(body: Body) -> Message:
 
 def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments(call)}}
+
+
+def _tokens(reply: Reply, asked: Asked) -> dict[str, Any]:
+    """The exact tokens, for whoever asks for them."""
+    turn = reply.turn
+    if not (asked.with_tokens and turn.token_ids):
+        return {}
+    return {
+        "token_ids": turn.token_ids,
+        "prompt_token_ids": turn.prompt_ids,
+        "logprobs": {"content": [{"token": "", "logprob": one, "bytes": []} for one in turn.logprobs]},
+    }
 
 
 def _head(kind: str, about: About) -> dict[str, Any]:

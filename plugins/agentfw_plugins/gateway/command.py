@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.errors import AgentfwError, EndpointError, SettingsError, UsageError
+from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
 from agentfw.out import Out
 
 from ..command_options import json_option
@@ -41,6 +41,9 @@ _key_option = click.option(
 @click.option("--policy", metavar="NAME", help="Policy that answers. Default: transformers.")
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
 @click.option(
+    "--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer on the page. Can be repeated."
+)
+@click.option(
     "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
 )
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
@@ -60,6 +63,7 @@ _key_option = click.option(
 def serve(
     policy: str | None,
     memories: tuple[str, ...],
+    tools: tuple[str, ...],
     rewards: tuple[str, ...],
     assignments: tuple[str, ...],
     spec: Path | None,
@@ -77,7 +81,8 @@ def serve(
     """Serve a policy over HTTP, and record each session as an episode.
 
     It speaks OpenAI's chat completions and responses, and Anthropic's messages. A program needs nothing but another
-    base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name.
+    base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name. The address itself is a page to talk with
+    the policy, and to read and rate sessions.
     """
     from .live import Limits, opened, serve_until
 
@@ -89,7 +94,14 @@ def serve(
             f"{host} can be reached from other machines, so a key is required",
             fix=f"set the environment variable {key_env}, or leave --host out",
         )
-    given = {"policy": policy, "memories": memories, "rewards": rewards, "assignments": assignments, "spec": spec}
+    given = {
+        "policy": policy,
+        "memories": memories,
+        "tools": tools,
+        "rewards": rewards,
+        "assignments": assignments,
+        "spec": spec,
+    }
     if resume and any(given.values()):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     live = opened(runs or _runs(), resume, **given)  # type: ignore[arg-type]
@@ -101,7 +113,7 @@ def serve(
             out.data({"url": url, "folder": str(live.folder.path), "models": list(names)})
         else:
             out.line(f"{url}/s/SESSION/v1   {live.assembly.spec.policy.name}   {live.folder.path}/")
-            out.note(f"models: {', '.join(names) or 'any'}; stop with Ctrl-C")
+            out.note(f"{url}/ to talk, read and rate; models: {', '.join(names) or 'any'}; stop with Ctrl-C")
         sys.stdout.flush()
 
     async def main() -> None:
@@ -110,7 +122,12 @@ def serve(
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await serve_until(stop, live, host, port, limits, ready)
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except RunInUseError as error:
+        raise RunInUseError(
+            error.message, fix="stop it, or leave --resume out and serve with the same options: that begins a new run"
+        ) from None
 
 
 @click.command()

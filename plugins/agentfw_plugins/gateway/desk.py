@@ -20,6 +20,7 @@ from agentfw import Message, Reply, Session
 from agentfw.runs import LiveRun
 
 from .bodies import BadRequest
+from .reading import Reading
 
 __all__ = ["Desk", "LiveDesk", "OpenDesk"]
 
@@ -51,6 +52,7 @@ class LiveDesk:
 
     def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0) -> None:
         self.live, self.most, self.idle = live, most, idle
+        self.reading = Reading(live)
         self._answers: dict[tuple[str, bytes], str] = {}
         """The session of each conversation up to an answer, by user and digest; of sessions without a name."""
         self._conversations: dict[str, list[tuple[str, bytes]]] = {}
@@ -105,7 +107,9 @@ class LiveDesk:
     async def _end(self, session: Session, finish: str) -> float:
         for key in self._conversations.pop(session.name, ()):
             self._answers.pop(key, None)
-        return await self.live.conclude(session, finish)
+        reward = await self.live.conclude(session, finish)
+        self.reading.ended(session.episode, reward)
+        return reward
 
     def _belongs(self, user: str, messages: Sequence[Message]) -> str:
         """The session that gave the last answer that these messages go on from. Empty if there is none."""

@@ -12,6 +12,7 @@ from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, read_
 
 from .app import Gateway
 from .desk import LiveDesk
+from .page import Page
 from .server import serving
 
 __all__ = ["Limits", "opened", "serve_until"]
@@ -67,7 +68,8 @@ async def serve_until(
     """Serve until the event is set, then end all sessions. `ready` is given the address."""
     async with live:
         desk = LiveDesk(live, most=limits.sessions, idle=limits.idle)
-        gateway = Gateway(desk, models=limits.models, keys=limits.keys, max_body=limits.body)
+        page = Page(desk, max_body=limits.body)
+        gateway = Gateway(desk, models=limits.models, keys=limits.keys, max_body=limits.body, page=page)
         async with serving(gateway.app, host, port) as url:
             caring = asyncio.create_task(desk.end_idle())
             ready(url)

@@ -38,6 +38,7 @@ async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
         access_log=False,  # paths and headers can have what must not be written anywhere
         lifespan="off",
         server_header=False,
+        timeout_keep_alive=75,  # clients keep connections for a while, and fail on one that was just closed
         timeout_graceful_shutdown=5,
     )
 

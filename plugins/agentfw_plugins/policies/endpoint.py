@@ -25,10 +25,12 @@ from urllib.parse import urlsplit
 
 from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
+from .streamed import Malformed, StreamedReply
+
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Endpoint", "Malformed", "Refused", "key_in"]
+__all__ = ["Endpoint", "Refused", "key_in"]
 
 Answer = TypeVar("Answer")
 
@@ -37,10 +39,6 @@ _QUOTA_ENDED = {"insufficient_quota", "billing_hard_limit_reached", "billing_not
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which doubles from try to try
 _CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
 _LARGEST = 32_000_000  # bytes of an answer; 100,000 tokens with their ids and logprobs take about 20 MB
-
-
-class Malformed(Exception):
-    """An unusable answer, with the reason."""
 
 
 class Refused(Exception):
@@ -76,6 +74,7 @@ class _Answer(NamedTuple):
     status: int
     headers: httpx.Headers
     content: bytes
+    streamed: bool = False
 
     @property
     def text(self) -> str:
@@ -141,10 +140,12 @@ class Endpoint:
         until: float,
         *,
         text: bool = False,
+        streamed: StreamedReply | None = None,
     ) -> Answer:
         """Send one request, and retry it until it has a usable answer, is refused, or the deadline has passed.
 
-        The answer is parsed as JSON or, with `text`, returned as it is.
+        The answer is parsed as JSON or, with `text`, returned as it is. With `streamed`, it may come as a stream. After
+        the first piece of a stream the request is not retried, because the piece can't be taken back.
         """
         import httpx
 
@@ -159,7 +160,7 @@ class Endpoint:
             asked: float | None = None  # how long the server asks to wait
             try:
                 async with asyncio.timeout_at(until):
-                    answer = await self._send(method, url, content, headers)
+                    answer = await self._send(method, url, content, headers, streamed)
             except TimeoutError:
                 last = f"{last}, then no answer in time" if last else "no answer in time"
                 check = "the server may be overloaded: lower concurrency, or raise deadline"
@@ -167,6 +168,8 @@ class Endpoint:
             except httpx.RequestError as error:
                 last = f"{type(error).__name__}: {error}".removesuffix(": ")
                 check = "check that the server is running, and that the port is right"
+            except Malformed as error:
+                last, check = str(error), self._advice
             else:
                 words = functools.partial(
                     _plain_words, answer.content, key
@@ -187,16 +190,19 @@ class Endpoint:
                     raise Refused(url, answer.status, words())
                 else:
                     try:
+                        if streamed is not None and answer.streamed:
+                            return read(streamed.whole())
                         return read(answer.text if text else json.loads(answer.content))
                     except Malformed as error:
-                        last = f"{error}: {words()}"
+                        last = f"{error}: {words()}".removesuffix(": ")
                     except (ValueError, RecursionError):
                         last = f"the answer is not JSON: {words()}"
                     check = self._advice
             pause = self._jitter.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (tries - 1)))
             if asked is not None:
                 pause = asked + min(pause, 1.0)
-            if tries > self.retries or loop.time() + pause >= until:
+            heard = streamed is not None and streamed.heard
+            if heard or tries > self.retries or loop.time() + pause >= until:
                 break
             await asyncio.sleep(pause)
         times = "1 try" if tries == 1 else f"{tries} tries"
@@ -204,18 +210,34 @@ class Endpoint:
             f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
         )
 
-    async def _send(self, method: str, url: str, content: str | None, headers: Mapping[str, str]) -> _Answer:
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        content: str | None,
+        headers: Mapping[str, str],
+        streamed: StreamedReply | None,
+    ) -> _Answer:
         client = self._connection().client
         async with client.stream(method, url, content=content, headers=headers) as response:
-            received = bytearray()
+            kind = response.headers.get("content-type", "")
+            streams = streamed is not None and response.status_code == 200 and kind.startswith("text/event-stream")
+            if streamed is not None:
+                streamed.begin()
+            received, size = bytearray(), 0
             async for part in response.aiter_bytes():
                 received += part
-                if len(received) > _LARGEST:
+                size += len(part)
+                if streams and streamed is not None:
+                    *lines, received = received.split(b"\n")
+                    for line in lines:
+                        streamed.take(bytes(line))
+                if size > _LARGEST:
                     raise EndpointError(
                         f"{url} sent more than {_LARGEST // 1_000_000} MB in one answer, and the rest was not read",
                         fix=f"{self._advice}, or lower max_tokens",
                     )
-            return _Answer(response.status_code, response.headers, bytes(received))
+            return _Answer(response.status_code, response.headers, bytes(received), streams)
 
 
 def _quota_ended(answer: _Answer) -> bool:

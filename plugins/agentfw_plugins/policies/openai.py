@@ -18,7 +18,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -28,9 +28,10 @@ from pydantic import Field, field_validator
 from agentfw import OPERATIONAL, Generation, Policy, Price, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
 
-from .endpoint import Endpoint, Malformed, Refused, key_in
+from .endpoint import Endpoint, Refused, key_in
 from .kept_answers import KeptAnswers
 from .openai_wire import chat_body, read_answer
+from .streamed import Malformed, StreamedReply
 
 __all__ = ["OpenAIPolicy", "OpenAISettings"]
 
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 _GUESSING = 10.0  # seconds; maximum time to look up a suggestion for an error
 _THIS_ONE = {400, 413, 422}  # refusals that concern one request; another request may succeed
-_OWN_FIELDS = {"messages", "model", "n", "stream", "tools"}
+_OWN_FIELDS = {"messages", "model", "n", "stream", "stream_options", "tools"}
 
 _NOT_SUPPORTED = r"(?is)(?=.*(?:support|only the default|deprecated|not permitted|not allowed|unknown|unrecogni[sz]ed))"
 # Fields that a server may reject, with patterns that tell which one its message is about.
@@ -50,6 +51,8 @@ _REFUSABLE = {
     "temperature": re.compile(_NOT_SUPPORTED + r".*\btemperature\b"),
     "top_p": re.compile(_NOT_SUPPORTED + r".*\btop_p\b"),
     "max_tokens": re.compile(r"\bmax_completion_tokens\b"),
+    "stream_options": re.compile(r"\bstream_options\b"),
+    "stream": re.compile(_NOT_SUPPORTED + r".*\bstream(ing)?\b"),
     "tools": re.compile(r"\btools?\b|\btool[_ -]", re.I),
 }
 _TOO_LONG = re.compile(r"context (length|window|size)|maximum context|max_model_len|is too (long|large)", re.I)
@@ -124,6 +127,25 @@ class OpenAIPolicy(Policy):
         self._kept = KeptAnswers(folder / "answers.jsonl")
 
     async def generate(self, request: Request) -> Generation:
+        return await self._answer(request, None)
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        said = ""
+
+        def hear(choice: Mapping[str, Any]) -> None:
+            nonlocal said
+            delta = choice.get("delta")
+            new = delta.get("content") if isinstance(delta, dict) else None
+            if isinstance(new, str) and new:
+                said += new
+                tell(new)
+
+        generation = await self._answer(request, StreamedReply(hear))
+        if generation.text.startswith(said) and generation.text != said:
+            tell(generation.text[len(said) :])
+        return generation
+
+    async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
         names = {action.name for action in request.actions}
         if self._kept is not None and (kept := self._kept.find(self._asked(request))) is not None:
             generation = self._marked(read_answer(kept.reply, names))
@@ -132,7 +154,7 @@ class OpenAIPolicy(Policy):
         async with self._endpoint.slot() as until:
             try:
                 model = await self._named(until)
-                generation = await self._completed(request, model, until)
+                generation = await self._completed(request, model, until, streamed)
             except Refused as refusal:
                 raise await self._explained(refusal) from None
         generation.version = generation.version or model
@@ -171,15 +193,21 @@ class OpenAIPolicy(Policy):
 
         return await self._endpoint.ask("/models", None, read, until)
 
-    async def _completed(self, request: Request, model: str, until: float) -> Generation:
+    async def _completed(
+        self, request: Request, model: str, until: float, streamed: StreamedReply | None
+    ) -> Generation:
         """Send a request. Repeat it without the fields that the server rejects."""
         names = {action.name for action in request.actions}
         without: dict[str, str] = {}  # rejected fields, and the server's messages
         while True:
-            body = self._body(request, model, self._refused | without.keys())
+            body = self._body(request, model, self._refused | without.keys(), streamed is not None)
             try:
                 generation, reply = await self._endpoint.ask(
-                    "/chat/completions", body, lambda reply: (read_answer(reply, names), reply), until
+                    "/chat/completions",
+                    body,
+                    lambda reply: (read_answer(reply, names), reply),
+                    until,
+                    streamed=streamed,
                 )
             except Refused as refusal:
                 name = self._unknown(refusal, body)
@@ -212,12 +240,14 @@ class OpenAIPolicy(Policy):
             **chat_body(request, native=True),
         } | self.settings.extra_body
 
-    def _body(self, request: Request, model: str, without: set[str]) -> dict[str, Any]:
+    def _body(self, request: Request, model: str, without: set[str], streams: bool) -> dict[str, Any]:
         body = {"model": model, **chat_body(request, native="tools" not in without)}
         if self.settings.token_ids != "off":
             body |= {"logprobs": True, "return_token_ids": True}
         if "max_tokens" in without and "max_tokens" in body:
             body["max_completion_tokens"] = body.pop("max_tokens")
+        if streams and "stream" not in without:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
         return {name: value for name, value in body.items() if name not in without} | self.settings.extra_body
 
     def _unknown(self, refusal: Refused, body: Mapping[str, Any]) -> str | None:

@@ -22,7 +22,7 @@ from agentfw import Call, Generation, Request, Usage
 from agentfw.parsing import parse_calls
 
 from ..models.conversation import conversation, function, tagged
-from .endpoint import Malformed
+from .streamed import Malformed
 
 __all__ = ["chat_body", "read_answer", "read_usage"]
 

@@ -25,6 +25,7 @@ from agentfw.errors import AgentfwError, SettingsError
 
 from ..models import Chat, Device, Precision, choose_device, fix_order_of_adding, locate
 from .sampling import request_seed
+from .telling import Telling
 from .transformers_engine import Engine, Job
 from .transformers_rows import ATTENTION, blocks, register_attention
 from .transformers_weights import Weights
@@ -70,22 +71,11 @@ class TransformersPolicy(Policy):
         return await self._answer(request, None)
 
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
-        ids, told = list[int](), ""
         loop = asyncio.get_running_loop()
-
-        def heard(token: int) -> None:
-            nonlocal told
-            ids.append(token)
-            text = self._chat.text(ids)
-            # A character that is not complete yet is told with the token that completes it.
-            if text.startswith(told) and not text.endswith("\ufffd") and text != told:
-                new, told = text[len(told) :], text
-                loop.call_soon_threadsafe(tell, new)
-
-        generation = await self._answer(request, heard)
-        if generation.text != told:
-            loop.call_soon(tell, generation.text.removeprefix(told))
-            await asyncio.sleep(0)
+        telling = Telling(self._chat, lambda text: loop.call_soon_threadsafe(tell, text))  # the engine has a thread
+        generation = await self._answer(request, lambda token: telling.hear([token]))
+        telling.end(generation.text)
+        await asyncio.sleep(0)
         return generation
 
     async def _answer(self, request: Request, heard: Callable[[int], object] | None) -> Generation:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,7 +24,8 @@ from agentfw.errors import AgentfwError, SettingsError
 
 from ..models import Chat, check_adapter, locate
 from .sampling import request_seed
-from .vllm_backend import Backend, Question, VLLMSettings
+from .telling import Telling
+from .vllm_backend import Backend, Heard, Question, VLLMSettings
 
 __all__ = ["VLLMPolicy", "VLLMSettings"]
 
@@ -43,6 +44,15 @@ class VLLMPolicy(Policy):
         self._flying: Counter[str] = Counter()
 
     async def generate(self, request: Request) -> Generation:
+        return await self._answer(request, None)
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        telling = Telling(self._chat, tell)
+        generation = await self._answer(request, telling.hear)
+        telling.end(generation.text)
+        return generation
+
+    async def _answer(self, request: Request, heard: Heard | None) -> Generation:
         prompt = self._chat.prompt(request.messages, request.actions, request.before)
         context = await self._backend.open()
         room = context - len(prompt)
@@ -64,7 +74,7 @@ class VLLMPolicy(Policy):
         name, version = self._name, self._version
         self._flying[name] += 1
         try:
-            sampled = await self._backend.complete(question, name)
+            sampled = await self._backend.complete(question, name, heard)
         finally:
             self._flying[name] -= 1
             await self._unload_if_unused(name)

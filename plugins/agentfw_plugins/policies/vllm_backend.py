@@ -5,7 +5,7 @@ Every method of a backend returns, or raises an error that names the cause, in f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -18,7 +18,9 @@ from agentfw import Settings
 from ..models import Precision
 from .sampling import Sampled
 
-__all__ = ["Backend", "Question", "VLLMSettings", "engine_options"]
+__all__ = ["Backend", "Heard", "Question", "VLLMSettings", "engine_options"]
+
+Heard = Callable[[Sequence[int]], object]
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri")
 
@@ -77,7 +79,8 @@ class Backend(Protocol):
     async def open(self) -> int:
         """Start vLLM if necessary. Returns the model's maximum number of tokens."""
 
-    async def complete(self, question: Question, name: str) -> Sampled: ...
+    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
+        """Sample an answer. A server calls `heard` with new token ids as they come."""
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]: ...
 

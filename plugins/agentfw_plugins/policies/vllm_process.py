@@ -19,7 +19,7 @@ from typing import Any
 from agentfw.errors import AgentfwError, EndpointError, MissingExtraError
 
 from .sampling import Sampled
-from .vllm_backend import Question, VLLMSettings, engine_options
+from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
 __all__ = ["VLLMProcess"]
 
@@ -53,7 +53,7 @@ class VLLMProcess:
                     self._engine = await asyncio.to_thread(self._engine_class.from_engine_args, arguments)
         return int(self._engine.model_config.max_model_len)
 
-    async def complete(self, question: Question, name: str) -> Sampled:
+    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
         sampling = self._vllm.SamplingParams(
             max_tokens=question.limit,
             temperature=question.temperature,

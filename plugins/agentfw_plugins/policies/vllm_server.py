@@ -28,10 +28,11 @@ from typing import Any, TypeVar
 
 from agentfw.errors import EndpointError, SettingsError
 
-from .endpoint import Endpoint, Malformed, Refused, key_in
+from .endpoint import Endpoint, Refused, key_in
 from .openai_wire import read_usage
 from .sampling import Sampled
-from .vllm_backend import Question, VLLMSettings, engine_options
+from .streamed import Malformed, StreamedReply
+from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
 __all__ = ["VLLMServer"]
 
@@ -85,7 +86,7 @@ class VLLMServer:
         assert self._context is not None
         return self._context
 
-    async def complete(self, question: Question, name: str) -> Sampled:
+    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
         plain = question.temperature in (0.0, 1.0) and question.top_p == 1.0
         known = plain or await self._gives_processed()
         body = {
@@ -99,7 +100,11 @@ class VLLMServer:
             "logprobs": 0,
             "return_token_ids": True,
         }
-        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question.end_ids, name))
+        streamed = None
+        if heard is not None:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+            streamed = StreamedReply(lambda choice: heard(_ids(choice)))
+        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question.end_ids, name), streamed)
         return sampled if known else replace(sampled, logprobs=())
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
@@ -152,11 +157,17 @@ class VLLMServer:
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    async def _completed(self, body: dict[str, Any], name: str, read: Callable[[object], Answer]) -> Answer:
+    async def _completed(
+        self,
+        body: dict[str, Any],
+        name: str,
+        read: Callable[[object], Answer],
+        streamed: StreamedReply | None = None,
+    ) -> Answer:
         body["model"] = name or self._base_name
         try:
             async with self._endpoint.slot() as until:
-                return await self._endpoint.ask("/v1/completions", body, read, until)
+                return await self._endpoint.ask("/v1/completions", body, read, until, streamed=streamed)
         except Refused as refusal:
             raise self._blamed(f"{refusal}: {refusal.words}", "check that it is vLLM 0.11 or later") from None
         except EndpointError as error:
@@ -334,6 +345,11 @@ def _choice(reply: object) -> Mapping[str, Any]:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Malformed("the answer has no choices")
     return choices[0]
+
+
+def _ids(choice: Mapping[str, Any]) -> list[int]:
+    ids = choice.get("token_ids")
+    return ids if isinstance(ids, list) and all(isinstance(one, int) for one in ids) else []
 
 
 def _sampled(reply: object, end_ids: frozenset[int], version: str) -> Sampled:

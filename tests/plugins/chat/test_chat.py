@@ -14,9 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from agentfw import Intervention, Moment
+from agentfw.errors import RunInUseError
 from agentfw.runs import RunFolder, read_sessions
+from agentfw_plugins.gateway.command import serve
 
 pytest.importorskip("igraph")
 
@@ -131,6 +134,26 @@ def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(tm
     assert nothing.returncode == 2
     assert len(nothing.stderr.splitlines()) == 3
     assert "--policy openai" in nothing.stderr
+
+
+@pytest.mark.slow
+def test_beside_a_conversation_in_progress_another_run_can_be_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    talk(tmp_path, "hello\n", memory="")
+    folder = RunFolder.open(the_run(tmp_path))
+
+    folder.lock()
+    second = talk(tmp_path, "hello\n", memory="")
+    serving = CliRunner().invoke(serve, ["--runs", str(folder.path.parent), "--resume", folder.id, "--port", "0"])
+    folder.unlock()
+
+    assert second.returncode == 2
+    assert f"is in use by process {os.getpid()}" in second.stderr
+    assert "agentfw chat --new" in second.stderr
+    assert isinstance(serving.exception, RunInUseError)
+    assert "leave --resume out" in serving.exception.fix
 
 
 class Terminal:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -32,7 +33,7 @@ def start(folder: Path, *more: str) -> tuple[subprocess.Popen[str], str, Path]:
     return process, about["url"], Path(about["folder"])
 
 
-def load(url: str, worker: int, answered: list[tuple[str, str]]) -> None:
+def load(url: str, worker: int, answered: list[tuple[str, str]], enough: Callable[[], object]) -> None:
     """Ask until the gateway is gone, and note what was answered."""
     try:
         with httpx.Client(timeout=10) as client:
@@ -41,18 +42,29 @@ def load(url: str, worker: int, answered: list[tuple[str, str]]) -> None:
                 body = {"model": "scripted", "messages": [{"role": "user", "content": word}]}
                 client.post(f"{url}/s/{name}/v1/chat/completions", json=body).raise_for_status()
                 answered.append((name, word))
+                enough()
     except httpx.HTTPError:
         pass
 
 
-def kill_under_load(folder: Path, after: float, workers: int = 4) -> tuple[Path, list[tuple[str, str]]]:
-    """The run of a gateway that was killed after so many seconds of load, and what it had answered."""
+def kill_under_load(
+    folder: Path, after: float = 0.0, *, answers: int = 0, workers: int = 4
+) -> tuple[Path, list[tuple[str, str]]]:
+    """The run of a gateway that was killed after so many seconds of load and so many answers, and what it answered."""
     process, url, run = start(folder, "--policy", "scripted", "--set", 'policy.replies=["yes"]')
     answered: list[tuple[str, str]] = []
-    threads = [threading.Thread(target=load, args=(url, worker, answered)) for worker in range(workers)]
+    reached = threading.Event()
+
+    def enough() -> None:
+        if len(answered) >= answers:
+            reached.set()
+
+    threads = [threading.Thread(target=load, args=(url, worker, answered, enough)) for worker in range(workers)]
     for thread in threads:
         thread.start()
     time.sleep(after)
+    if answers:
+        reached.wait(300)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     for thread in threads:

@@ -9,12 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentfw import Message, Session, Task
+from agentfw import Generation, Message, Request, Sampling, Session, Task
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.app import Gateway
 from agentfw_plugins.gateway.desk import LiveDesk
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.gateway.server import serving
+from agentfw_plugins.policies.openai import OpenAIPolicy, OpenAISettings
 
 from .conftest import served
 from .random_sessions import Noting, lead
@@ -51,6 +52,27 @@ def test_recorded_tokens_are_those_that_were_drawn_and_a_learner_agrees(small_mo
         # Two passes in fp32: a token in a few thousand is 2e-5 off.
         assert learner.logprobs(turn.prompt_ids, turn.token_ids) == pytest.approx(turn.logprobs, abs=5e-5)
     learner.close()
+
+
+@pytest.mark.slow
+def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_model: Path, tmp_path: Path) -> None:
+    settings = [f"policy.model={small_model}", "policy.device=cpu"]
+    told: list[str] = []
+
+    async def run(url: str) -> list[Generation]:
+        policy = OpenAIPolicy(OpenAISettings(base_url=f"{url}/s/tea/v1", model="transformers", token_ids="on"))
+        request = Request([Message("user", "tea please")], sampling=Sampling(max_tokens=12, seed=3))
+        whole, streamed = await policy.generate(request), await policy.stream(request, told.append)
+        await policy.close()
+        return [whole, streamed]
+
+    with served(tmp_path, policy="transformers", assignments=settings) as gateway:
+        whole, streamed = asyncio.run(run(gateway.url))
+
+    assert streamed == whole
+    assert len(streamed.token_ids) == len(streamed.logprobs) == 12
+    assert "".join(told) == whole.text
+    assert len(told) > 1
 
 
 def test_an_answer_that_comes_back_keeps_its_tokens_and_an_edited_one_does_not(small_model: Path) -> None:

@@ -251,6 +251,99 @@ def test_the_first_model_that_the_server_lists_is_taken_and_asked_for_once() -> 
         assert "lists no models" in fails(policy_at(address, model="")).message
 
 
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def stream(*choices: dict[str, Any], end: str = "data: [DONE]\n\n", usage: bool = True, **first: Any) -> Reply:
+    """A streamed chat completion as servers give it, one choice in each chunk."""
+    rows: list[dict[str, Any]] = [{"model": "served", "choices": [{"index": 0, **choice}]} for choice in choices]
+    rows[0] |= first
+    if usage:
+        counts = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+        rows.append({"model": "served", "choices": [], "usage": counts})
+    lines = [": a comment\r\n", *(f"data: {json.dumps(row, ensure_ascii=False)}\n\n" for row in rows), end]
+    return Reply("".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
+
+
+def streamed(policy: OpenAIPolicy, request: Request = ASK) -> tuple[Generation, list[str]]:
+    told: list[str] = []
+    return finish(policy, policy.stream(request, told.append)), told
+
+
+def say(text: str) -> dict[str, Any]:
+    return {"delta": {"content": text}}
+
+
+def test_a_streamed_answer_is_what_it_would_have_been_whole() -> None:
+    tokens = [
+        {"token": "fi", "logprob": -0.5, "bytes": [102, 105]},
+        {"token": "ne\u2028", "logprob": -0.25, "bytes": [*b"ne\xe2\x80\xa8"]},
+        {"token": "<end>", "logprob": -0.125, "bytes": [*b"<end>"]},
+    ]
+    whole = completion(
+        "fine\u2028", token_ids=[11, 12, 2], logprobs={"content": tokens}, top={"prompt_token_ids": [1, 5, 6]}
+    )
+    pieces = stream(
+        {"delta": {"role": "assistant", "content": ""}, "logprobs": None},
+        *(
+            {**say(text), "token_ids": [n], "logprobs": {"content": [one]}}
+            for text, n, one in zip(["fi", "ne\u2028", ""], [11, 12, 2], tokens, strict=True)
+        ),
+        {"delta": {}, "finish_reason": "stop", "token_ids": []},
+        prompt_token_ids=[1, 5, 6],
+    )
+
+    with serving(pieces, whole) as (address, server):
+        answer, told = streamed(policy_at(address))
+        same = ask(policy_at(address))
+
+    assert answer == same
+    assert told == ["fi", "ne\u2028"]
+    assert (answer.token_ids, answer.logprobs, answer.prompt_ids) == ((11, 12, 2), (-0.5, -0.25, -0.125), (1, 5, 6))
+    assert [body.get("stream") for body in server.bodies] == [True, None]
+
+
+def test_calls_are_put_together_from_their_pieces() -> None:
+    def part(**function: str) -> dict[str, Any]:
+        return {"index": 0, **({"id": "c7"} if "name" in function else {}), "function": function}
+
+    pieces = [part(name="open", arguments=""), part(arguments='{"mess'), part(arguments='age": 3}')]
+    reply = stream(
+        say("I look."), *({"delta": {"tool_calls": [one]}} for one in pieces), {"finish_reason": "tool_calls"}
+    )
+
+    with serving(reply) as (address, _):
+        answer, told = streamed(policy_at(address), Request([*ASK.messages], [OPEN]))
+
+    assert answer.calls == (Call("open", {"message": 3}, "c7"),)
+    assert (answer.text, told) == ("I look.", ["I look."])
+
+
+@pytest.mark.parametrize("script", [(refusal(400, "streaming is not supported"), completion()), (completion(),)])
+def test_a_server_that_does_not_stream_is_heard_whole(script: tuple[Reply, ...]) -> None:
+    with serving(*script) as (address, server):
+        policy = policy_at(address)
+        answer, told = streamed(policy)
+
+    assert (answer.text, told) == ("fine", ["fine"])
+    assert len(server.bodies) == len(script)
+
+
+@pytest.mark.parametrize("end", ["", 'data: {"error": {"message": "out of memory"}}\n\n', "data: {broken\n\n"])
+def test_a_stream_that_breaks_off_is_tried_again_until_a_word_was_told(end: str) -> None:
+    whole = stream(say("all "), say("well"), {"delta": {}, "finish_reason": "stop"})
+    with serving(stream({"delta": {}}, end=end, usage=False), whole) as (address, server):
+        answer, told = streamed(policy_at(address))
+        tries = len(server.bodies)
+    with serving(stream(say("half"), end=end, usage=False), whole) as (address, server):
+        with pytest.raises(EndpointError, match="1 try"):
+            streamed(policy_at(address))
+        after_a_word = len(server.bodies)
+
+    assert (answer.text, told, tries) == ("all well", ["all ", "well"], 2)
+    assert after_a_word == 1
+
+
 @pytest.mark.slow
 def test_the_policy_keeps_the_contract() -> None:
     words = ["one", " two", " three", ""]

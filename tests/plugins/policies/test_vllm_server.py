@@ -170,6 +170,8 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, text: str) -> None:
         with suppress(ConnectionError):  # who asked may have given up
             self.send_response(status)
+            if text.startswith("data:"):
+                self.send_header("content-type", "text/event-stream")
             self.send_header("content-length", str(len(text.encode())))
             self.end_headers()
             self.wfile.write(text.encode())
@@ -201,6 +203,29 @@ def test_tokens_go_over_and_come_back(small_model: Path) -> None:
     assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 0), (-1.5, -0.5), "stop")
     assert "".join(answer.pieces) == answer.text
     assert answer.usage == Usage(prompt=len(body["prompt"]), cached=16, sampled=2)
+
+
+@pytest.mark.slow
+def test_words_are_told_while_a_server_samples_them(small_model: Path) -> None:
+    def stream(body: dict[str, Any]) -> tuple[int, str]:
+        rows: list[dict[str, Any]] = [
+            {"choices": [{"token_ids": [id], "logprobs": {"token_logprobs": [-0.5 * id]}, "finish_reason": None}]}
+            for id in (9, 11)
+        ]
+        end = {"token_ids": [0], "logprobs": {"token_logprobs": [-0.25]}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 16}}
+        rows += [{"choices": [end]}, {"choices": [], "usage": usage}]
+        assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
+        return 200, "".join(f"data: {json.dumps(row)}\n\n" for row in rows) + "data: [DONE]\n\n"
+
+    told: list[str] = []
+    with serving(v1_completions=stream) as (address, _):
+        answer = using(make(small_model, base_url=address), lambda policy: policy.stream(ASK, told.append))
+
+    assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 11, 0), (-4.5, -5.5, -0.25), "stop")
+    assert told == [piece for piece in answer.pieces if piece]
+    assert len(told) == 2
+    assert answer.usage.cached == 16
 
 
 def logprobs_of(body: dict[str, Any], *, processed: bool) -> tuple[int, str]:

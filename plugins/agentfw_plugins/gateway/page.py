@@ -1,0 +1,94 @@
+"""The page at `/` of the gateway, and the requests that it makes besides those of any program.
+
+It is one HTML file that loads nothing else. Its content security policy allows its own script and style sheet alone, by
+their hashes, and connections to this gateway alone. What a model, a tool or a person says is shown as text and never
+becomes markup.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from hashlib import sha256
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from agentfw import Tool
+
+from .answers import body_of, json_answer, user_of
+from .bodies import BadRequest, Body
+from .desk import LiveDesk
+
+__all__ = ["Page"]
+
+_PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+class Page:
+    """The page of a live run."""
+
+    def __init__(self, desk: LiveDesk, *, max_body: int = 8_000_000) -> None:
+        self.desk, self.max_body = desk, max_body
+        page = files(__package__).joinpath("page.html").read_text("utf-8")
+        self._html = page.encode()
+        self._headers = {
+            **_PRIVATE,
+            "content-security-policy": f"default-src 'none'; script-src '{_hash(page, 'script')}'; "
+            f"style-src '{_hash(page, 'style')}'; connect-src 'self'; img-src data:; base-uri 'none'; "
+            "form-action 'none'; frame-ancestors 'none'",
+            "referrer-policy": "no-referrer",
+        }
+        self.handlers: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
+            ("GET", "/sessions", self._sessions),
+            ("GET", "/s/{session}", self._session),
+            ("GET", "/tools", self._list_tools),
+            ("POST", "/s/{session}/call", self._call),
+        ]
+        """What the page asks for: method, path and handler."""
+
+    async def html(self, request: Request) -> Response:
+        return Response(self._html, headers=self._headers, media_type="text/html")
+
+    async def _sessions(self, request: Request) -> Response:
+        asked = request.query_params.get("before", "")
+        if not re.fullmatch(r"\d{0,15}", asked, re.ASCII):
+            raise BadRequest("before must be a whole number from 0", field="before")
+        before = int(asked) if asked else None
+        return json_answer(await self.desk.reading.sessions(user_of(request, Body({})), before), headers=_PRIVATE)
+
+    async def _session(self, request: Request) -> Response:
+        name, user = request.path_params["session"], user_of(request, Body({}))
+        return json_answer(await self.desk.reading.session(name, user), headers=_PRIVATE)
+
+    async def _list_tools(self, request: Request) -> Response:
+        tools = [{"type": "function", "function": asdict(tool.action)} for tool in self._tools.values()]
+        return json_answer({"tools": tools})
+
+    async def _call(self, request: Request) -> Response:
+        """Call a tool of the run. A program calls its own tools; the page has none."""
+        body = await body_of(request, self.max_body)
+        session = self.desk.known(request.path_params["session"], user_of(request, body))
+        call = body.call(body.name("id"))
+        tool = self._tools.get(call.name)
+        if tool is None:
+            raise BadRequest(f"there is no tool {call.name}", 404, code="no_such_tool", field="name")
+        succeeded, text = await tool.answer(call.arguments)
+        if not succeeded and not session.over:
+            session.note("refused", call.name, {"id": call.id, "text": text})
+            await self.desk.keep(session)
+        return json_answer({"succeeded": succeeded, "text": text})
+
+    @property
+    def _tools(self) -> dict[str, Tool]:
+        return {tool.action.name: tool for tool in self.desk.live.assembly.tools}
+
+
+def _hash(page: str, element: str) -> str:
+    """The source that allows the inline script or style sheet of the page."""
+    found = re.search(rf"<{element}>(.*?)</{element}>", page, re.DOTALL)
+    assert found is not None
+    return f"sha256-{b64encode(sha256(found[1].encode()).digest()).decode()}"

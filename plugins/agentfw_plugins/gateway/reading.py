@@ -1,0 +1,157 @@
+"""Sessions as JSON for somebody who reads them: a list of all, and one word for word with what was remembered in it.
+
+A request that names a user is shown the sessions of that user only. One that names nobody is shown all, as whoever runs
+the gateway is.
+
+    reading = Reading(live)
+    await reading.sessions(user="ada")
+    await reading.session("tea", user="ada")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from agentfw import Call, Episode, Event, Message, Turn
+from agentfw.parsing import parse_calls
+from agentfw.runs import LiveRun, read_sessions
+
+from .bodies import BadRequest
+
+__all__ = ["Reading"]
+
+_PAGE = 100
+_BEGINNING = 120
+
+
+class Reading:
+    """The sessions of a live run, those that have ended included."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self.live = live
+        self._ended: dict[str, dict[str, Any]] = {}
+        """What the list says of sessions that have ended, by name."""
+
+    def ended(self, episode: Episode, reward: float) -> None:
+        """Keep what the list says of a session, which is in memory no more."""
+        self._ended[episode.task.query] = _listed(episode, reward)
+
+    async def sessions(self, user: str, before: int | None = None) -> dict[str, Any]:
+        """The newest sessions, from the one before number `before`. `more` says whether there are older ones."""
+        await self._load()
+        # Only those that are shown are looked at closely: there may be thousands.
+        rows: list[tuple[int, str, Episode | dict[str, Any]]]
+        rows = [(row["number"], row["user"], row) for row in self._ended.values()]
+        rows += [(one.episode.task.index, one.episode.task.user, one.episode) for one in self.live.sessions.values()]
+        end = sys.maxsize if before is None else before
+        seen = [row for row in rows if row[0] < end and user in ("", row[1])]
+        seen.sort(key=lambda row: row[0], reverse=True)
+        shown = [_listed(one) if isinstance(one, Episode) else one for _, _, one in seen[:_PAGE]]
+        return {"sessions": shown, "more": len(seen) > _PAGE}
+
+    async def session(self, name: str, user: str) -> dict[str, Any]:
+        """One session with everything that was said in it."""
+        live, episode, reward = self.live.sessions.get(name), None, None
+        if live is not None:
+            episode = live.episode
+        elif name in self.live.ended:
+            await self._load()
+            reward = self._ended[name]["reward"]
+            [episode] = await asyncio.to_thread(read_sessions, self.live.folder.path, name)
+        if episode is None:
+            raise BadRequest("there is no such session", 404, code="no_such_session")
+        if user and episode.task.user not in ("", user):
+            raise BadRequest("this session belongs to another user", 403, code="another_user")
+        return {**_listed(episode, reward), **_told(episode)}
+
+    async def _load(self) -> None:
+        """Read what the list says of sessions that ended in an earlier process."""
+        missing = self.live.ended - self._ended.keys()
+        if not missing:
+            return
+        folder = self.live.folder
+        rewards = {line["episode"]: float(line["reward"]) for line in folder.metrics()}
+        for episode in await asyncio.to_thread(read_sessions, folder.path):
+            if episode.task.query in missing:
+                self._ended.setdefault(episode.task.query, _listed(episode, rewards.get(episode.id)))
+
+
+def _listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
+    first = next((message.content for message in episode.messages if message.role == "user"), "")
+    return {
+        "session": episode.task.query,
+        "number": episode.task.index,
+        "user": episode.task.user,
+        "begins": " ".join(first[: 4 * _BEGINNING].split())[:_BEGINNING],
+        "answers": len(episode.turns),
+        "feedback": [event.data for event in episode.events if _is_feedback(event)],
+        "finish": episode.finish,
+        "reward": reward,
+    }
+
+
+def _told(episode: Episode) -> dict[str, Any]:
+    """What was said and done in a session. `answer` of a message is the turn whose answer was sent back in it."""
+    failed = episode.failed_calls
+    names = {str(action["name"]) for action in episode.actions.get("", ())}
+    said = [_said(turn, names) for turn in episode.turns]
+    below = dict[tuple[int, ...], list[Turn]]()
+    for turn in episode.turns:
+        below.setdefault(turn.shown, []).append(turn)
+    answers = dict[int, int | None]()
+    for turn in episode.turns:
+        for i, place in enumerate(turn.shown):
+            message = episode.messages[place]
+            if message.role == "assistant" and place not in answers:  # each message has one path to it
+                given = (one for one in below.get(turn.shown[:i], ()) if _is_answer(message, one, said[one.index]))
+                answers[place] = next((one.index for one in given), None)
+    return {
+        "recalled": [event.data for event in episode.events if (event.kind, event.name) == ("memory", "recalled")],
+        "messages": [
+            {
+                "role": message.role,
+                "content": message.content,
+                "calls": [_call(call) for call in message.calls],
+                "answers": message.answers,
+                "failed": message.answers in failed,
+                "answer": answers.get(place),
+            }
+            for place, message in enumerate(episode.messages)
+        ],
+        "turns": [
+            {
+                "turn": turn.index,
+                "shown": turn.shown,
+                "said": words,
+                "text": turn.text,
+                "calls": [_call(call) for call in turn.calls],
+                "failures": turn.failures,
+                "finish": turn.finish,
+                "tokens": turn.count,
+                "exact": bool(turn.token_ids),
+                "seconds": round(turn.ended - turn.started, 3),
+                "version": turn.version,
+            }
+            for turn, words in zip(episode.turns, said, strict=True)
+        ],
+    }
+
+
+def _is_feedback(event: Event) -> bool:
+    return event.kind == "observation" and event.name == "feedback"
+
+
+def _said(turn: Turn, names: set[str]) -> str:
+    """The text of an answer without the calls in it."""
+    rest = parse_calls(turn.text, names).rest if turn.calls else turn.text
+    return rest if rest.strip() else ""
+
+
+def _is_answer(message: Message, turn: Turn, said: str) -> bool:
+    return message.calls == turn.calls and message.content in (said, turn.text)
+
+
+def _call(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}

@@ -1,0 +1,112 @@
+"""Puts the chunks of a streamed answer together to the reply that the server would have given whole.
+
+So that an answer is read in one way, streamed or not: with the same ids, logprobs, calls and counts. It knows the
+chunks of chat completions and of completions.
+
+    reply = StreamedReply(lambda choice: print(choice))
+    reply.begin()
+    for line in lines:
+        reply.take(line)            # b'data: {"choices": [{"delta": {"content": "He"}}]}'
+    whole = reply.whole()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["Malformed", "StreamedReply"]
+
+Choice = Mapping[str, Any]
+
+
+class Malformed(Exception):
+    """An unusable answer, with the reason."""
+
+
+class StreamedReply:
+    """One answer that comes in chunks."""
+
+    def __init__(self, hear: Callable[[Choice], object]) -> None:
+        """`hear` is called with the choice of each chunk that has one."""
+        self._hear = hear
+        self.heard = False
+        """Whether something was passed on, which can't be taken back."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew, with nothing received."""
+        self._top: dict[str, Any] = {}
+        self._choice: dict[str, Any] = {}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._text = ""
+        self._ended = False
+
+    def take(self, line: bytes) -> None:
+        """Take the next line of the stream. Raises `Malformed` if it is not a chunk."""
+        if not line.startswith(b"data:"):
+            return  # comments, names of events and empty lines
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            self._ended = True
+            return
+        try:
+            chunk = json.loads(data)
+        except (ValueError, RecursionError):
+            raise Malformed("a chunk of the stream is not JSON") from None
+        if not isinstance(chunk, dict):
+            raise Malformed("a chunk of the stream is not a JSON object")
+        if error := chunk.get("error"):
+            words = error.get("message") if isinstance(error, dict) else error
+            raise Malformed(f"the server broke off: {str(words)[:300]}")
+        self._top |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
+        choices = chunk.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            self._add(choices[0])
+
+    def whole(self) -> dict[str, Any]:
+        """The reply. Raises `Malformed` if the stream ended before the answer did."""
+        if not self._ended:
+            raise Malformed("the stream ended before the answer")
+        message: dict[str, Any] = {"role": "assistant", "content": self._text}
+        if self._calls:
+            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        return {**self._top, "choices": [{**self._choice, "message": message}]}
+
+    def _add(self, choice: Choice) -> None:
+        for name, value in choice.items():
+            if name == "delta" and isinstance(value, dict):
+                self._add_delta(value)
+            elif name == "logprobs" and isinstance(value, dict):
+                logprobs = self._choice.setdefault("logprobs", {})
+                for part, values in value.items():
+                    if isinstance(values, list):
+                        logprobs.setdefault(part, []).extend(values)
+            elif name == "token_ids" and isinstance(value, list):
+                self._choice.setdefault("token_ids", []).extend(value)
+            elif name in ("finish_reason", "prompt_token_ids") and value is not None:
+                self._choice[name] = value
+                self._ended |= name == "finish_reason"
+        self.heard |= bool(choice.get("token_ids") or choice.get("delta"))
+        self._hear(choice)
+
+    def _add_delta(self, delta: Mapping[str, Any]) -> None:
+        content = delta.get("content")
+        self._text += content if isinstance(content, str) else ""
+        calls = delta.get("tool_calls")
+        for part in calls if isinstance(calls, list) else ():
+            if not isinstance(part, dict):
+                continue
+            # A server that gives no index gives each call whole.
+            index = part.get("index")
+            call = self._calls.setdefault(
+                index if isinstance(index, int) else len(self._calls), {"id": "", "function": {}}
+            )
+            call["id"] = call["id"] or part.get("id") or ""
+            function = part.get("function")
+            for name, value in function.items() if isinstance(function, dict) else ():
+                # Arguments come in pieces; some servers give them as an object.
+                before = call["function"].get(name)
+                both = isinstance(before, str) and isinstance(value, str)
+                call["function"][name] = before + value if both else before if value is None else value

@@ -1,0 +1,277 @@
+"""The page of `agentfw serve` in a real Chromium, and what it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentfw import Generation, Intervention, Moment, Policy, Request
+from agentfw.runs import RunFolder, read_sessions
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served
+from .test_sessions import ask, body
+
+SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
+MARKUP = '<script>window.taken=1</script><img src=x onerror="window.taken=1">'
+
+Serve = Callable[..., Served]
+Browsers = Callable[..., Any]
+"""The fixture `chromium`: starts a browser."""
+
+
+def calls_a_tool(moment: Moment) -> Iterator[Intervention | str]:
+    """Adds where it is asked to, says what a tool answered, and else repeats what was said."""
+    for answer in moment.of("answer"):
+        yield f"It is {answer.text}."
+        return
+    for said in moment.of("message")[-1:]:
+        if said.text.startswith("add"):
+            yield Intervention("add", {"a": 2, "b": 3})
+        else:
+            yield f"You said: {said.text}"
+        return
+    yield "Nothing new."
+
+
+def say(browser: Any, text: str, answer: str) -> None:
+    """Type a message, and wait until its answer is on the screen and in the record."""
+    browser.evaluate("element('say').focus()")
+    browser.type(text)
+    browser.press("Enter")
+    shown = (
+        f"[...document.querySelectorAll('.assistant .words')].some((one) => one.textContent === {json.dumps(answer)})"
+    )
+    browser.wait(f"!working && shown && {shown}")
+
+
+def click(browser: Any, turn: int, name: str) -> None:
+    """Click a button below an answer."""
+    buttons = f"[...document.querySelectorAll('[data-turn=\"{turn}\"] button')]"
+    browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
+
+
+def foreign(browser: Any, gateway: Served) -> list[str]:
+    """What the page complained of, or asked for elsewhere."""
+    return [one for one in browser.problems if not one.startswith(f"{gateway.url}/")]
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium: Browsers) -> None:
+    pytest.importorskip("mcp")
+    own = [f"policy.rule={__name__}:calls_a_tool", f"tool.mcp.command={sys.executable}", f'tool.mcp.args=["{SERVER}"]']
+    gateway = serve(policy="scripted", tools=["mcp"], assignments=own)
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+    browser.wait("element('list').textContent.includes('no session')")
+
+    say(browser, MARKUP, f"You said: {MARKUP}")
+    say(browser, "add them", "It is 5.")
+    talked = browser.evaluate("document.body.innerText")
+    click(browser, 0, "Good")
+    browser.wait("document.querySelector('.given.good')")
+    click(browser, 2, "Bad")
+    browser.type("too short")
+    browser.press("Enter")
+    browser.wait("document.querySelector('.given.bad')")
+    click(browser, 2, "Correct")
+    browser.evaluate("document.querySelector('.inline textarea').value = 'Five.'")
+    browser.evaluate("document.querySelector('.inline').requestSubmit()")
+    browser.wait("document.querySelectorAll('.given').length === 3")
+    say(browser, "go on", "You said: go on")
+    name = browser.evaluate("shown.session")
+    [on_disk] = read_sessions(gateway.live.folder.path)
+
+    browser.evaluate("element('new').click()")
+    browser.wait("!shown")
+    browser.evaluate(f"document.querySelector('[data-session=\"{name}\"]').click()")
+    browser.wait("shown")
+    read = browser.evaluate("element('transcript').innerText")
+    browser.evaluate("document.querySelector('#head button').click()")
+    browser.evaluate("document.querySelector('#head form').requestSubmit()")
+    browser.wait("shown.finish")
+
+    assert browser.evaluate("window.taken") is None
+    assert browser.evaluate("document.querySelectorAll('main img').length") == 0
+    assert browser.evaluate("document.querySelectorAll('.user, .tool').length") == 4
+    for words in (MARKUP, "calls add", '{"a":2,"b":3}', "It is 5."):
+        assert words in talked
+        assert words in read
+    assert "assistant, as corrected" in read, "the conversation goes on with the correction"
+    given = [event.data for event in on_disk.events if event.name == "feedback"]
+    assert [(one["value"], one["turn"], one["text"], one["correction"]) for one in given] == [
+        (1.0, 0, "", ""),
+        (-1.0, 2, "too short", ""),
+        (-1.0, 2, "Five.", "Five."),
+    ]
+    [episode] = RunFolder.open(gateway.live.folder.path).episodes()
+    assert (episode.task.query, episode.finish, len(episode.turns)) == (name, "ended", 4)
+    assert foreign(browser, gateway) == []
+
+
+@pytest.mark.slow
+def test_words_are_shown_as_they_come(serve: Serve, chromium: Browsers) -> None:
+    class InTwoPieces(Policy):
+        async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+            tell("One, ")
+            self.loop, self.goes_on = asyncio.get_running_loop(), asyncio.Event()
+            await self.goes_on.wait()
+            tell("two.")
+            return Generation("One, two.")
+
+    gateway, policy = serve(), InTwoPieces()
+    gateway.live.assembly.policy.policy = policy
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+    browser.wait("model")
+    said = "[...document.querySelectorAll('.assistant .words')].map((one) => one.textContent).join()"
+
+    browser.evaluate("element('say').focus()")
+    browser.type("count")
+    browser.press("Enter")
+    browser.wait(f"{said} === 'One, '")
+    offered = browser.evaluate("element('send').textContent")
+    policy.loop.call_soon_threadsafe(policy.goes_on.set)
+    browser.wait(f"!working && {said} === 'One, two.'")
+
+    assert offered == "Stop"
+
+
+@pytest.mark.slow
+def test_what_was_remembered_of_a_user_is_shown_and_the_page_fits_a_narrow_screen(
+    serve: Serve, chromium: Browsers
+) -> None:
+    pytest.importorskip("igraph")
+    gateway = serve(memories=["skillgraph"])
+    wish = "a quiet table by the window"
+    for name in ("first", "again"):
+        ask(gateway.session(name), body("Book a table for dinner, please.", user="ada"))
+        httpx.post(f"{gateway.url}/s/{name}/feedback", json={"value": -1, "words": f"I prefer {wish}.", "turn": 0})
+        if name == "first":
+            httpx.post(f"{gateway.url}/s/{name}/end")
+    browser = chromium()
+    browser.size(350, 700)
+
+    browser.open(f"{gateway.url}/#again")
+    browser.wait("shown")
+
+    assert wish in browser.evaluate("document.querySelector('.remembered').innerText")
+    assert "score 0." in browser.evaluate("document.querySelector('.remembered small').textContent")
+    assert browser.evaluate("document.documentElement.scrollWidth") == 350
+    assert foreign(browser, gateway) == []
+
+
+@pytest.mark.slow
+def test_the_page_asks_for_the_key_and_forgets_it_with_the_tab(serve: Serve, chromium: Browsers) -> None:
+    key = "sk-the-only-key"
+    gateway = serve(Limits(keys=(key,)))
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+
+    for given in ("sk-wrong", key):
+        browser.wait("element('locked').open && !element('key').value")
+        browser.evaluate(f"element('key').value = '{given}'; document.querySelector('#locked form').requestSubmit()")
+    browser.wait("model")
+    say(browser, "hello", "You said: hello")
+
+    assert browser.evaluate("JSON.stringify(localStorage) + document.cookie") == "{}"
+    assert httpx.get(f"{gateway.url}/sessions").status_code == 401
+    written = [path.read_bytes() for path in gateway.live.folder.path.rglob("*") if path.is_file()]
+    assert any(b"You said" in content for content in written)
+    assert not any(key.encode() in content for content in written)
+
+
+# -- what it reads -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_allows_its_own_script_and_nothing_else(gateway: Served) -> None:
+    answer = httpx.get(f"{gateway.url}/")
+
+    policy = answer.headers["content-security-policy"]
+    for element in ("script", "style"):
+        [inner] = re.findall(rf"<{element}>(.*?)</{element}>", answer.text, re.DOTALL)
+        assert f"{element}-src 'sha256-{b64encode(sha256(inner.encode()).digest()).decode()}';" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"""(src|href)=["'](?!data:)|innerHTML|insertAdjacentHTML|document\.write""", answer.text)
+    assert httpx.get(f"{gateway.url}/", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_a_user_is_shown_their_own_sessions_only(gateway: Served) -> None:
+    for name, user in (("hers", "ada"), ("his", "bob"), ("nobodys", "")):
+        ask(gateway.session(name), body("a secret", user=user))
+
+    def names(query: str) -> set[str]:
+        found = httpx.get(f"{gateway.url}/sessions{query}").json()["sessions"]
+        return {one["session"] for one in found} & {"hers", "his", "nobodys"}
+
+    refused = httpx.get(f"{gateway.url}/s/hers?user=bob")
+
+    assert names("?user=ada") == {"hers"}
+    assert names("?user=eve") == set()
+    assert names("") == {"hers", "his", "nobodys"}, "who names nobody is the one who runs it"
+    assert refused.status_code == 403
+    assert "secret" not in refused.text
+    assert httpx.get(f"{gateway.url}/s/hers", headers={"x-agentfw-user": "ada"}).json()["turns"][0]["said"]
+
+
+def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(serve: Serve) -> None:
+    from .conftest import rule, served
+
+    runs = Path(serve().live.folder.path).parent.parent / "earlier"
+    options = {"policy": "scripted", "assignments": [f"policy.rule={rule.__module__}:rule"]}
+    with served(runs, **options) as first:
+        for name in ("ended", "other"):
+            ask(first.session(name), body(f"hello from {name}"))
+        httpx.post(f"{first.url}/s/ended/feedback", json={"value": 0.5, "turn": 0})
+        httpx.post(f"{first.url}/s/ended/end")
+        run = first.live.folder.path.name
+
+    with served(runs, resume=run) as again:
+        listed = httpx.get(f"{again.url}/sessions").json()
+        older = httpx.get(f"{again.url}/sessions?before=1").json()
+        read = httpx.get(f"{again.url}/s/ended").json()
+
+    assert [(one["session"], one["begins"], one["finish"]) for one in listed["sessions"]] == [
+        ("other", "hello from other", "closed"),
+        ("ended", "hello from ended", "ended"),
+    ]
+    assert [one["session"] for one in older["sessions"]] == ["ended"]
+    assert (read["reward"], read["feedback"][0]["value"]) == (0.5, 0.5)
+    assert [message["content"] for message in read["messages"]] == ["hello from ended"]
+    assert read["turns"][0]["text"] == "You said: hello from ended"
+
+
+def test_an_answer_that_came_back_is_told_from_one_that_was_edited(gateway: Served) -> None:
+    url = gateway.session("edited")
+    first = ask(url, body("one"))["choices"][0]["message"]
+    ask(url, body("one", first, "two"))
+    ask(url, body("one", {"role": "assistant", "content": "Never said."}, "three"))
+
+    messages = httpx.get(f"{gateway.url}/s/edited").json()["messages"]
+
+    assert [(one["content"], one["answer"]) for one in messages if one["role"] == "assistant"] == [
+        (first["content"], 0),
+        ("Never said.", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/s/nobody", 404), ("/s/..%2f..%2fetc", 404), ("/sessions?before=-1", 400), ("/sessions?before=١", 400)],
+)
+def test_what_is_not_there_is_an_error(gateway: Served, path: str, status: int) -> None:
+    assert httpx.get(f"{gateway.url}{path}").status_code == status
