@@ -40,8 +40,11 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
       agentfw train inbox --set policy.model=path/to/model --set learner.model=path/to/model
       agentfw train calendar --teacher linear --optimizer imitation --learner sft
       agentfw train --from last --set policy.model=path/to/model --set learner.model=path/to/model
+      agentfw train --from last --optimizer kto --set policy.model=path/to/model --set learner.model=path/to/model
     """
-    start = start_from_runs(sources, runs_folder(given["runs"])) if sources else start_of_training
+    start = start_of_training
+    if sources:
+        start = start_from_runs(sources, runs_folder(given["runs"]), given["optimizer"])
     execute_spec(start, _check, **given)
 
 
