@@ -3,8 +3,8 @@
     python tests/benchmarks/feedback_teaches.py --work FOLDER
 
 Each user has 30 conversations over HTTP with `agentfw serve`'s gateway, as an OpenAI client: they ask for a place, the
-agent offers one of six (each is a tool), and they say thumbs up or down. They like two of the six kinds of places, tell
-nobody, and are wrong about one thumb in ten. What is measured is how often a place of a kind that they like is offered.
+agent offers one of six (each is a tool), and they say thumbs up or down. They like two of the six kinds of places, and
+tell nobody. What is measured is how often a place of a kind that they like is offered.
 
     without memory           the agent alone
     memory                   with the skill graph, which learns from each conversation when it ends
@@ -39,7 +39,6 @@ from agentfw_plugins.gateway.server import serving
 
 LIKED = 2
 """Number of kinds that a user likes."""
-WRONG_THUMBS = 0.1
 
 
 class Town(NamedTuple):
@@ -71,8 +70,8 @@ class Asked(NamedTuple):
     wrong_thumb: bool
 
 
-def conversations(town: Town, seeds: Seeds, count: int) -> list[Asked]:
-    """The conversations of one user."""
+def conversations(town: Town, seeds: Seeds, count: int, wrong: float) -> list[Asked]:
+    """The conversations of one user, who is wrong about this share of the thumbs."""
     draw = seeds.random("conversations")
     liked = set(draw.sample(town.kinds, LIKED))
     found = []
@@ -81,7 +80,7 @@ def conversations(town: Town, seeds: Seeds, count: int) -> list[Asked]:
         tools = {f"offer_{kind}_{place}": kind in liked for kind in kinds}
         question = draw.choice(town.questions).format(place)
         good = frozenset(name for name, is_liked in tools.items() if is_liked)
-        found.append(Asked(question, tuple(tools), good, draw.random() < WRONG_THUMBS))
+        found.append(Asked(question, tuple(tools), good, draw.random() < wrong))
     return found
 
 
@@ -145,7 +144,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     def users(town: Town, what: str) -> dict[str, list[Asked]]:
         names = [f"{what}{number}" for number in range(options.users)]
-        return {name: conversations(town, seeds.child(name), options.conversations) for name in names}
+        return {name: conversations(town, seeds.child(name), options.conversations, options.wrong) for name in names}
 
     spec = gateway_spec(options.seed, None, memory=True)
     recorded, _ = asyncio.run(live(folder / "recorded", host, spec, users(TRAINING, "teacher")))
@@ -171,6 +170,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "users": options.users,
         "conversations": options.conversations,
+        "wrong thumbs": options.wrong,
         "seed": options.seed,
         "weights": json.loads(weights.read_text("utf-8")),
         "arms": rows,
@@ -195,6 +195,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--users", type=int, default=20, help="Number of users, of the training and of each arm.")
     parser.add_argument("--conversations", type=int, default=30, help="Number of conversations of each user.")
     parser.add_argument("--updates", type=int, default=20, help="Updates of the training.")
+    parser.add_argument("--wrong", type=float, default=0.0, help="Share of thumbs that are the wrong way round.")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
