@@ -42,9 +42,8 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
       agentfw train --from last --set policy.model=path/to/model --set learner.model=path/to/model
       agentfw train --from last --optimizer kto --set policy.model=path/to/model --set learner.model=path/to/model
     """
-    start = start_of_training
-    if sources:
-        start = start_from_runs(sources, runs_folder(given["runs"]), given["optimizer"])
+    runs = runs_folder(given["runs"])
+    start = start_from_runs(sources, runs, given["optimizer"]) if sources else start_of_training
     execute_spec(start, _check, **given)
 
 
