@@ -85,8 +85,10 @@ def start_from_runs(
         else:
             values = start_of_training(host, name, spec)
         environment = kept(values.get("environment"), name_in(values.get("environment")))
-        rewards = [_reading(choice, folders) if _reads(choice) else choice for choice in values.get("rewards", ())]
-        return {**values, "environment": _reading(environment, folders), "rewards": rewards}
+        rewards = values.get("rewards", [])
+        listed = rewards if isinstance(rewards, list) else [rewards]
+        scored = [_reading(choice, folders) if _reads(choice) else choice for choice in listed]
+        return {**values, "environment": _reading(environment, folders), "rewards": scored}
 
     return start
 
