@@ -114,21 +114,22 @@ async def live(folder: Path, host: Host, spec: dict[str, Any], users: dict[str, 
         return run.folder.path, found
 
 
-def gateway_spec(seed: int, weights: Path | None, *, memory: bool) -> dict[str, Any]:
+def gateway_spec(seed: int, agent: dict[str, Any], *, memory: bool) -> dict[str, Any]:
     graph = {"name": "skillgraph", "settings": {"embedder": "hash", "seed": seed}}
     return {
         "environment": "sessions",
-        "policy": {"name": "offering", "settings": {"weights": str(weights)} if weights else {}},
+        "policy": {"name": "offering", "settings": agent},
         "rewards": ["feedback"],
         "memories": [graph] if memory else [],
         "seed": seed,
     }
 
 
-def train(folder: Path, host: Host, seed: int, recorded: Path, updates: int) -> Path:
+def train(folder: Path, host: Host, seed: int, recorded: Path, updates: int, start: dict[str, Any]) -> Path:
     """`agentfw train --from RUN --optimizer kto` with this policy. Returns the trained weights."""
     values = start_from_runs([str(recorded)], folder, "kto")(host, None, None)
-    plain = {"policy": "offering", "learner": "offering", "updates": updates, "tasks": 48, "seed": seed}
+    agent = {"name": "offering", "settings": start}
+    plain = {"policy": agent, "learner": agent, "updates": updates, "tasks": 48, "seed": seed}
     values = apply_assignments({**values, **plain}, {"evaluation": {"every": updates}})
     run = Run.create(parse_spec(values), host, folder)
     asyncio.run(run.execute())
@@ -146,14 +147,16 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         names = [f"{what}{number}" for number in range(options.users)]
         return {name: conversations(town, seeds.child(name), options.conversations, options.wrong) for name in names}
 
-    spec = gateway_spec(options.seed, None, memory=True)
+    start = {"named": options.trust, "alike": 2 * options.trust}
+    spec = gateway_spec(options.seed, start, memory=True)
     recorded, _ = asyncio.run(live(folder / "recorded", host, spec, users(TRAINING, "teacher")))
-    weights = train(folder / "training", host, options.seed, recorded, options.updates)
-    arms = {"without memory": (None, False), "memory": (None, True), "memory and training": (weights, True)}
+    weights = train(folder / "training", host, options.seed, recorded, options.updates, start)
+    trained = {"weights": str(weights)}
+    arms = {"without memory": (start, False), "memory": (start, True), "memory and training": (trained, True)}
     guests = users(MEASURED, "guest")
     shares = dict[str, tuple[list[float], list[float]]]()
-    for name, (trained, memory) in arms.items():
-        spec = gateway_spec(options.seed, trained, memory=memory)
+    for name, (agent, memory) in arms.items():
+        spec = gateway_spec(options.seed, agent, memory=memory)
         _, offered = asyncio.run(live(folder / name.replace(" ", "-"), host, spec, guests))
         third = options.conversations // 3
         first = [sum(one[:third]) / third for one in offered.values()]
@@ -171,6 +174,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "users": options.users,
         "conversations": options.conversations,
         "wrong thumbs": options.wrong,
+        "trust": options.trust,
         "seed": options.seed,
         "weights": json.loads(weights.read_text("utf-8")),
         "arms": rows,
@@ -196,6 +200,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--conversations", type=int, default=30, help="Number of conversations of each user.")
     parser.add_argument("--updates", type=int, default=20, help="Updates of the training.")
     parser.add_argument("--wrong", type=float, default=0.0, help="Share of thumbs that are the wrong way round.")
+    parser.add_argument("--trust", type=float, default=1.0, help="How far the agent trusts its memory at the start.")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

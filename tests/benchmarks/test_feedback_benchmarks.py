@@ -13,7 +13,7 @@ import pytest
 def test_thumbs_through_the_gateway_teach_memory_and_weights(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes = ["--users", "4", "--conversations", "12", "--updates", "4"]
+    sizes = ["--users", "6", "--conversations", "12", "--updates", "4"]
 
     result = importlib.import_module("feedback_teaches").main(["--work", str(tmp_path), *sizes, "--json"])
 

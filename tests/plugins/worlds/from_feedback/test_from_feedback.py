@@ -110,7 +110,7 @@ def test_thumbs_train_without_pairs(host: Host, recorded: Path, small_model: Pat
 
     lines = [json.loads(line) for line in (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()]
     counts = lines[-1]["optimizer"]
-    assert counts["answers_good"] + counts["answers_bad"] == 16
+    assert counts["answers_good"] + counts["answers_bad"] == 8
     assert min(counts["answers_good"], counts["answers_bad"]) > 0
     last = lines[-1]["learner"]
     assert last["log_ratio_good"] > last["log_ratio_bad"] + 1
