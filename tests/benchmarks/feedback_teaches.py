@@ -165,11 +165,12 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         name: {
             "first third": _interval(first),
             "last third": _interval(last),
-            "rise": _interval([after - before for before, after in zip(first, last, strict=True)]),
+            "rise": _beyond(last, first),
         }
         for name, (first, last) in shares.items()
     }
     last = {name: ends for name, (_, ends) in shares.items()}
+    rise = {name: [b - a for a, b in zip(*both, strict=True)] for name, both in shares.items()}
     return {
         "users": options.users,
         "conversations": options.conversations,
@@ -178,6 +179,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "seed": options.seed,
         "weights": json.loads(weights.read_text("utf-8")),
         "arms": rows,
+        "rise, memory beyond none": _beyond(rise["memory"], rise["without memory"]),
         "last third, memory beyond none": _beyond(last["memory"], last["without memory"]),
         "last third, training beyond memory": _beyond(last["memory and training"], last["memory"]),
         "seconds": time.monotonic() - began,
@@ -211,7 +213,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     print(f"{'liked places offered':22}{'first third':>22}{'last third':>22}{'rise':>22}")
     for name, row in found["arms"].items():
         print(f"{name:22}" + "".join(f"{_shown(value):>22}" for value in row.values()))
-    for name in ("last third, memory beyond none", "last third, training beyond memory"):
+    for name in (name for name in found if " beyond " in name):
         print(f"{name}: {_shown(found[name])}")
     print(f"trained weights: {found['weights']}; {found['seconds']:.0f} s")
     return found
