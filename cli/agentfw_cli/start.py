@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["start_from_runs", "start_of_run", "start_of_training"]
 
 _FROM_RUNS = "train-from-feedback"
-"""The spec of trainings that learn from recorded runs."""
+"""The spec of trainings that learn from recorded runs. With `-OPTIMIZER`, that of one optimizer, where there is one."""
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
 
@@ -66,8 +66,13 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
     return _in(name, values)
 
 
-def start_from_runs(names: Sequence[str], runs: Path) -> Callable[[Host, str | None, Path | None], dict[str, Any]]:
-    """Trainings that learn from what was recorded in these runs, which are the environment's setting `runs`."""
+def start_from_runs(
+    names: Sequence[str], runs: Path, optimizer: str | None = None
+) -> Callable[[Host, str | None, Path | None], dict[str, Any]]:
+    """Trainings that learn from what was recorded in these runs.
+
+    They are the setting `runs` of the environment, and of each reward that has one in the spec.
+    """
 
     def start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
         from agentfw.runs.folder import find_run
@@ -75,13 +80,25 @@ def start_from_runs(names: Sequence[str], runs: Path) -> Callable[[Host, str | N
 
         folders = [str(find_run(runs, each).path.resolve()) for each in names]
         if name is None and spec is None:
-            values = read_spec(Path(host.find_spec(_FROM_RUNS).path))
+            own = f"{_FROM_RUNS}-{optimizer}"
+            values = read_spec(Path(host.find_spec(own if own in host.specs() else _FROM_RUNS).path))
         else:
             values = start_of_training(host, name, spec)
-        table = kept(values.get("environment"), name_in(values.get("environment")))
-        return {**values, "environment": {**table, "settings": {**table.get("settings", {}), "runs": folders}}}
+        environment = kept(values.get("environment"), name_in(values.get("environment")))
+        rewards = values.get("rewards", [])
+        listed = rewards if isinstance(rewards, list) else [rewards]
+        scored = [_reading(choice, folders) if _reads(choice) else choice for choice in listed]
+        return {**values, "environment": _reading(environment, folders), "rewards": scored}
 
     return start
+
+
+def _reads(choice: Any) -> bool:
+    return isinstance(choice, dict) and "runs" in choice.get("settings", {})
+
+
+def _reading(choice: dict[str, Any], folders: list[str]) -> dict[str, Any]:
+    return {**choice, "settings": {**choice.get("settings", {}), "runs": folders}}
 
 
 def _in(name: str | None, values: dict[str, Any]) -> dict[str, Any]:

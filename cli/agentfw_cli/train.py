@@ -40,8 +40,10 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
       agentfw train inbox --set policy.model=path/to/model --set learner.model=path/to/model
       agentfw train calendar --teacher linear --optimizer imitation --learner sft
       agentfw train --from last --set policy.model=path/to/model --set learner.model=path/to/model
+      agentfw train --from last --optimizer kto --set policy.model=path/to/model --set learner.model=path/to/model
     """
-    start = start_from_runs(sources, runs_folder(given["runs"])) if sources else start_of_training
+    runs = runs_folder(given["runs"])
+    start = start_from_runs(sources, runs, given["optimizer"]) if sources else start_of_training
     execute_spec(start, _check, **given)
 
 

@@ -50,11 +50,12 @@ class Loss:
     """Which loss to use with the advantages. Algorithms share one loss and differ only in its settings.
 
     `clipped` is the policy gradient -min(w r A, w clip(r) A) over tokens, where r is the ratio to the policy that
-    sampled. `likelihood` is -A log p, without a ratio, for learning from demonstrations.
+    sampled. `likelihood` is -A log p, without a ratio, for learning from demonstrations. `kto` compares each turn with
+    the reference policy: one with A > 0 should become likelier, one with A < 0 less likely.
     """
 
     name: str = "clipped"
-    """`clipped` and `likelihood` are built in. A learner may support others, and must reject those it doesn't know."""
+    """`clipped`, `likelihood` and `kto` are built in. A learner may have others, and rejects those it doesn't know."""
     clip_low: float = 0.2
     """Lower clipping range of the importance ratio: r is clipped at 1 - clip_low."""
     clip_high: float = 0.2
@@ -72,6 +73,8 @@ class Loss:
     """Weight of the KL penalty towards the policy without adapter. It is a separate term, not part of an advantage."""
     importance_cap: float | None = None
     """Upper limit of the importance weight (trainer's over sampler's probability) that corrects for the sampler."""
+    beta: float = 0.1
+    """With `kto`, how fast the value of an answer saturates with its log ratio to the reference policy."""
 
 
 class Optimizer:

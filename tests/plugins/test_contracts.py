@@ -32,6 +32,7 @@ NEEDS_MORE = {
     ("environment", "etapp"): "needs a copy of ETAPP: test_etapp.py runs the same checks",
     ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
+    ("reward", "feedback_preference"): "needs recorded runs: test_from_feedback.py has some",
     ("reward", "assistant_preference"): "fits a model: test_assistant_logs.py runs the same checks",
 }
 

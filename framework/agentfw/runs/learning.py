@@ -79,7 +79,7 @@ class Learning:
     @property
     def needs_tokens(self) -> bool:
         """Whether it learns from the exact tokens that were sampled."""
-        return self.teacher is None and self.loss.name != "likelihood"
+        return self.teacher is None and self.loss.name not in ("likelihood", "kto")
 
     @property
     def loss(self) -> Loss:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from agentfw import Loss
 from agentfw.errors import AgentfwError
 
-from .lessons import Lesson
+from .lessons import Lesson, mismatched
 from .losses import Figures, weights
 from .network import Network, Which
 from .pieces import Piece, backward, logprobs_of
@@ -74,10 +74,15 @@ class Descent:
         if loss.name == "clipped" and not single:
             for piece, before in zip(pieces, self._logprobs(pieces, "trained"), strict=True):
                 piece.before = before
-        if loss.kl:
+        others = [
+            self._mismatched([lesson for part in parts for lesson in part], loss) for parts in zip(*orders, strict=True)
+        ]
+        if loss.kl or loss.name == "kto":
+            pieces += [piece for some in others for piece in some]
             for piece, base in zip(pieces, self._logprobs(pieces, self.settings.reference), strict=True):
                 piece.base = base
-        gradients = [self._step(minibatch, loss) for _ in range(rounds) for minibatch in prepared if minibatch]
+        steps = [(minibatch, some) for minibatch, some in zip(prepared, others, strict=True) if minibatch]
+        gradients = [self._step(*step, loss) for _ in range(rounds) for step in steps]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
         figures = self.figures.means(len(gradients))
@@ -142,18 +147,27 @@ class Descent:
             )
         return pieces
 
-    def _step(self, pieces: Sequence[Piece], loss: Loss) -> float:
+    def _mismatched(self, lessons: Sequence[Lesson], loss: Loss) -> list[Piece]:
+        """What the baseline of `kto` is measured on. Nothing for other losses."""
+        return self._pieces([(lesson, 1.0) for lesson in mismatched(lessons)], 1.0) if loss.name == "kto" else []
+
+    def _step(self, pieces: Sequence[Piece], others: Sequence[Piece], loss: Loss) -> float:
         """Take one step, and return the norm of its gradient."""
         parameters = self.network.parameters()
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
         self.optimizer.zero_grad()
-        if self.team is None:
+        if self.team is not None:
+            self.team.put_weights()
+        if loss.name == "kto":
+            baseline = self._baseline(others)
+            for piece in pieces:
+                piece.baseline = baseline
+        if self.team is not None:
+            self.team.gradients(pieces, loss, self.figures)
+        else:
             for piece in pieces:
                 backward(self.network, piece, loss, self.figures)
-        else:
-            self.team.put_weights()
-            self.team.gradients(pieces, loss, self.figures)
         length = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip))
         if not math.isfinite(length):
             raise AgentfwError(
@@ -163,6 +177,15 @@ class Descent:
         self.optimizer.step()
         self.steps += 1
         return length
+
+    def _baseline(self, others: Sequence[Piece]) -> torch.Tensor:
+        """The mean log ratio of mismatched answers to the reference, at least 0. It is the same for a whole step."""
+        total, count = 0.0, 0
+        for piece, now in zip(others, self._logprobs(others, "trained"), strict=True):
+            assert piece.base is not None
+            total += float((now - piece.base).sum(dtype=torch.float64))
+            count += int(piece.turns.max()) + 1
+        return torch.full((1,), max(0.0, total / max(1, count)), device=self.network.device)
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0: a linear warm-up, then half a cosine down to a tenth.

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentfw import Batch, Episode, Seeds, Turn
 from agentfw.errors import UsageError
 
 from .token_tree import TurnTokens
 
-__all__ = ["Lesson", "Lessons", "check_vocabulary", "read", "split"]
+__all__ = ["Lesson", "Lessons", "check_vocabulary", "mismatched", "read", "split"]
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
 """Returns the tokens of a turn, or None if there are none."""
@@ -33,7 +33,7 @@ class Lesson:
     turn: int
     episode: str = ""
     temperature: float = 1.0
-    """Of the distribution that the loss is about: the sampler's, or 1 for a likelihood."""
+    """Of the distribution that the loss is about: the sampler's, or 1 for a likelihood and for kto."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Lessons:
 def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
     """The lessons of a batch, in the order of its episodes."""
     advantages = _advantages(batch)
-    sampled = batch.loss.name != "likelihood"
+    sampled = batch.loss.name not in ("likelihood", "kto")
     lessons: list[Lesson] = []
     dropped = empty = 0
     for episode in batch.episodes:
@@ -96,6 +96,15 @@ def split(lessons: Sequence[Lesson], minibatches: int, seeds: Seeds) -> list[lis
     for place, index in enumerate(order):
         parts[place % len(parts)] += units[keys[index]]
     return parts
+
+
+def mismatched(lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Each prompt with the answer to the next one, where that is another prompt."""
+    return [
+        replace(lesson, tokens=TurnTokens(lesson.tokens.prompt, other.tokens.sampled), sampler=())
+        for lesson, other in zip(lessons, [*lessons[1:], *lessons[:1]], strict=True)
+        if tuple(lesson.tokens.prompt) != tuple(other.tokens.prompt)
+    ]
 
 
 def _advantages(batch: Batch) -> dict[tuple[str, int], float]:

@@ -6,6 +6,8 @@ term of their own on it, with their own advantage; in the backward pass the term
     clipped      -w min(r A, clip(r) A), with r the ratio of the token's probability to what it was before the batch's
                  first step, and w an importance weight that corrects for a sampler that differs from the trainer
     likelihood   -A log p
+    kto          |A| (1 - sigmoid(beta sign(A) (R - z))) for a whole turn, with R the log of its probability over that
+                 of the reference, and z the baseline: the KL divergence from the reference, estimated without gradient
     kl           + kl (q/p - log(q/p) - 1), with q the probability without adapter: never negative, and unbiased
 
 All probabilities of `clipped` are at the temperature that the turn was sampled at. The first step of a batch needs no
@@ -45,6 +47,8 @@ class Terms:
     """The sampler's logprobs; NaN where it gave none."""
     base: torch.Tensor | None = None
     """Logprobs without the adapter."""
+    baseline: torch.Tensor | None = None
+    """[1]: the baseline of `kto`."""
 
 
 @dataclass(slots=True)
@@ -89,9 +93,9 @@ class Figures:
 
 def check(loss: Loss) -> None:
     """Refuse a loss that this learner can't compute."""
-    if loss.name not in ("clipped", "likelihood"):
+    if loss.name not in ("clipped", "likelihood", "kto"):
         raise UsageError(
-            f'this learner has no loss "{loss.name}"; it has clipped and likelihood',
+            f'this learner has no loss "{loss.name}"; it has clipped, likelihood and kto',
             fix="use an optimizer with one of these, or the learner that belongs to this optimizer",
         )
     if loss.aggregation == "token_sum" and not loss.length:
@@ -118,6 +122,8 @@ def loss_of(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
     now = terms.logprobs
     if loss.name == "likelihood":
         total = -(terms.weights * terms.advantages * now).sum()
+    elif loss.name == "kto":
+        total = _kto(loss, terms, figures)
     else:
         total = (terms.weights * _clipped(loss, terms, figures)).sum()
     figures.add_total("policy_loss", total.detach())
@@ -150,6 +156,25 @@ def _clipped(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
         figures.add("importance_capped", (weight > loss.importance_cap).float())
         gain = gain * weight.clamp(max=loss.importance_cap)
     return -gain
+
+
+def _kto(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
+    assert terms.base is not None
+    assert terms.baseline is not None
+    turns = int(terms.turns.max()) + 1
+
+    def by_turn(values: torch.Tensor) -> torch.Tensor:
+        return values.new_zeros(turns).index_add(0, terms.turns, values)
+
+    weights = by_turn(terms.weights)
+    advantages = by_turn(terms.weights * terms.advantages) / weights
+    ratio = by_turn(terms.logprobs - terms.base)
+    for name, chosen in (("log_ratio_good", advantages > 0), ("log_ratio_bad", advantages < 0)):
+        if bool(chosen.any()):
+            figures.add(name, ratio.detach()[chosen])
+    figures.add("baseline", terms.baseline)
+    value = torch.sigmoid(loss.beta * advantages.sign() * (ratio - terms.baseline))
+    return (weights * advantages.abs() * (1 - value)).sum()
 
 
 def _note_mismatch(terms: Terms, figures: Figures) -> None:

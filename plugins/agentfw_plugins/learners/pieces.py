@@ -30,6 +30,7 @@ class Piece:
     sampled: torch.Tensor | None
     before: torch.Tensor | None = None
     base: torch.Tensor | None = None
+    baseline: torch.Tensor | None = None
 
 
 def logprobs_of(network: Network, piece: Piece, of: Which = "trained") -> torch.Tensor:
@@ -43,5 +44,5 @@ def backward(network: Network, piece: Piece, loss: Loss, figures: Figures) -> No
     logprobs, entropy = network.logprobs(piece.packed, temperature=piece.temperature)
     figures.add("entropy", entropy)
     before = logprobs.detach() if piece.before is None else piece.before
-    terms = Terms(logprobs, before, piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base)
-    loss_of(loss, terms, figures).backward()
+    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline
+    loss_of(loss, Terms(logprobs, before, *known), figures).backward()

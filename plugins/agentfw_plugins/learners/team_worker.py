@@ -24,7 +24,7 @@ from .token_tree import Block, Packed
 __all__ = ["TeamWorker", "gradient_from", "piece_to"]
 
 _PACKED = ("ids", "positions", "subtree_ends", "nodes", "targets", "pair", "turn")
-_TENSORS = ("advantages", "weights", "turns", "sampled", "before", "base")
+_TENSORS = ("advantages", "weights", "turns", "sampled", "before", "base", "baseline")
 
 
 def piece_to(piece: Piece) -> dict[str, Any]:

@@ -68,5 +68,11 @@ REGISTRATION = Registration(
             "The same advantage for every answer of a demonstration",
             settings="agentfw_plugins.optimizers.imitation:ImitationSettings",
         ),
+        Component(
+            "kto",
+            "agentfw_plugins.optimizers.kto:KTO",
+            "Good answers become likelier and bad ones less likely, without pairs",
+            settings="agentfw_plugins.optimizers.kto:KTOSettings",
+        ),
     ],
 )

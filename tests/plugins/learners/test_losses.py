@@ -86,6 +86,33 @@ def test_likelihood_has_no_ratio() -> None:
     assert slopes == pytest.approx([-1.0, -0.5])
 
 
+def test_kto_values_whole_turns_by_how_far_they_are_from_the_reference() -> None:
+    """A good turn of two tokens with R = 1 + 1, a bad one of weight 1.5 with R = 1; beta 0.1, baseline 0.5.
+
+    Good: sigmoid(0.1 (2 - 0.5)) = 0.537430. Bad: sigmoid(0.1 (0.5 - 1)) = 0.487503. Their mean loss is
+    (1 - 0.537430) / 2 + 1.5 (1 - 0.487503) / 2 = 0.615658. Each token has the slope of its turn: -0.1 0.537430
+    0.462570 / 2 = -0.0124299, and 1.5 0.1 0.487503 0.512497 / 2 = 0.0187383.
+    """
+    counts = weights(Loss(aggregation="sequence_mean"), [2, 1], ["a", "b"])
+    given = terms(
+        [-1.0, -0.5, -1.0],
+        [1.0, 1.0, -1.5],
+        turns=[0, 0, 1],
+        weights=[counts[0], counts[0], counts[1]],
+        base=[-2.0, -1.5, -2.0],
+        baseline=[0.5],
+    )
+    figures = Figures()
+
+    total = loss_of(Loss("kto", aggregation="sequence_mean", beta=0.1), given, figures)
+
+    assert float(total.detach()) == pytest.approx(0.615658, abs=1e-6)
+    slopes = torch.autograd.grad(total, given.logprobs)[0].tolist()
+    assert slopes == pytest.approx([-0.0124299, -0.0124299, 0.0187383], abs=1e-7)
+    found = figures.means(1)
+    assert (found["log_ratio_good"], found["log_ratio_bad"], found["baseline"]) == (2.0, 1.0, 0.5)
+
+
 def test_the_distance_to_the_base_is_a_term_of_its_own() -> None:
     """Twice as likely without adapter: 2 - log 2 - 1, by 0.5; its slope by the logprob is 0.5 (1 - 2)."""
     figures = Figures()

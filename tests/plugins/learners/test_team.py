@@ -155,9 +155,10 @@ def test_replicated_workers_that_would_all_compute_the_same_are_refused(alone: d
 
 
 @pytest.mark.slow
-def test_a_demonstration_is_learned_the_same(small_model: Path, team: Team, make_batch: MakeBatch) -> None:
-    settings = SftSettings(model=str(small_model), learning_rate=1e-2, tokens=48)
-    batches = [make_batch(*episodes(5), loss=Loss(name="likelihood"), tasks=4) for _ in range(2)]
+@pytest.mark.parametrize("loss", [Loss("likelihood"), Loss("kto", aggregation="sequence_mean")], ids=lambda x: x.name)
+def test_a_demonstration_is_learned_the_same(small_model: Path, team: Team, make_batch: MakeBatch, loss: Loss) -> None:
+    settings = SftSettings(model=str(small_model), learning_rate=1e-2, tokens=48, epochs=2)
+    batches = [make_batch(*episodes(5), loss=loss, tasks=4) for _ in range(2)]
 
     together = _with_team(SftLearner(settings), team).update(batches[0])
 

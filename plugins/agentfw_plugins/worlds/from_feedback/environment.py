@@ -1,10 +1,10 @@
-"""The environment `from_feedback`: conversations that were recorded, and the answers that people wanted.
+"""The environment `from_feedback`: conversations that were recorded, and the answers that people rated.
 
     agentfw train --from RUN --set policy.model=path/to/model --set learner.model=path/to/model
 
-An episode is one conversation, up to the answer that was rated. A teacher gives the answer that was wanted: the one
-with good feedback, or the correction. The policy that is trained is measured on conversations that were held out: how
-much its answer agrees with the wanted one, from 0 to 1.
+An episode is one conversation, up to the answer that was rated. A teacher gives that answer again, or the correction,
+and gets the feedback that it got. A policy gives an answer of its own. It is measured on conversations that were held
+out: how much its answer agrees with the wanted one, from 0 to 1.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -28,7 +29,14 @@ _LONGEST = 10_000
 
 class FromFeedbackSettings(Settings):
     runs: tuple[str, ...] = Field(min_length=1, description="Directories of the runs to learn from.")
-    good: float = Field(0.5, ge=-1, le=1, description="Minimum feedback of an answer to learn from.")
+    good: float = Field(
+        0.5, gt=0, le=1, description="Minimum feedback of a good answer. A bad one has at most minus that."
+    )
+    answers: Literal["wanted", "rated"] = Field(
+        "wanted",
+        description="Answers to train on: good ones and corrections, or bad ones as well, which is for optimizers that "
+        "learn from both.",
+    )
 
 
 class FromFeedback(SessionEnvironment):
@@ -53,13 +61,21 @@ class FromFeedback(SessionEnvironment):
         task = session.episode.task
         example = self._examples(task.split)[task.index]
         reply = await session.answer(example.messages, example.actions, demonstration=lambda moment: [example.text])
-        given, wanted = reply.turn.text[:_LONGEST], example.text[:_LONGEST]
-        agreement = SequenceMatcher(None, given, wanted, autojunk=False).ratio()
+        same = reply.turn.text == example.text
+        if same:
+            session.feedback(example.value)
+        if not example.wanted:
+            session.end("finished")
+            return
+        agreement = SequenceMatcher(None, reply.turn.text[:_LONGEST], example.text[:_LONGEST], autojunk=False).ratio()
         session.episode.utility = agreement
-        session.end("finished", agreement=agreement, same=float(given == wanted))
+        session.end("finished", agreement=agreement, same=float(same))
 
     def _examples(self, split: str) -> list[Example]:
-        return split_of(_examples(self.settings), split)
+        found = split_of(_examples(self.settings), split)
+        # What is held out has a wanted answer to compare with.
+        bad_too = split == "train" and self.settings.answers == "rated"
+        return [example for example in found if example.wanted or bad_too]
 
 
 def _examples(settings: FromFeedbackSettings) -> list[Example]:

@@ -1,7 +1,7 @@
-"""Reads what there is to learn from in recorded runs: answers with good feedback, and corrections.
+"""Reads what there is to learn from in recorded runs: answers with good or bad feedback, and corrections.
 
 for example in read_examples([Path("runs/2026-11-22-sessions-7f3a")], good=0.5):
-    print(example.messages[-1].content, "->", example.text)
+    print(example.messages[-1].content, "->", example.text, example.value)
 """
 
 from __future__ import annotations
@@ -21,25 +21,34 @@ __all__ = ["Example", "read_examples", "split_of"]
 
 _SHARES = ("train",) * 8 + ("validation", "test")
 LEAST = 10
-"""Minimum number of conversations, so that each split has one."""
+"""Minimum number of conversations with a wanted answer, so that each split has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A conversation, and the answer that it should get."""
+    """A conversation, and an answer to it that was rated."""
 
     messages: tuple[Message, ...]
     actions: tuple[Action, ...]
     text: str
     user: str
-    corrected: bool
+    value: float
+    """What the user thinks of the answer, from -1 to 1. 1 for a correction."""
+    corrected: bool = False
     """Whether the text is the user's own."""
+
+    @property
+    def wanted(self) -> bool:
+        return self.value > 0
 
 
 def read_examples(runs: Sequence[Path], good: float) -> list[Example]:
-    """The examples of some runs, in an order that depends on what is in them and not on the order of the runs."""
+    """The examples of some runs, in an order that depends on what is in them and not on the order of the runs.
+
+    `good` is the minimum feedback of a good answer. A bad one has at most minus that.
+    """
     found = {_mark(example): example for run in runs for example in _of_run(run, good)}
-    begun = {_begin(example) for example in found.values()}
+    begun = {_begin(example) for example in found.values() if example.wanted}
     if len(begun) < LEAST:
         raise UsageError(
             f"answers with good feedback or a correction are in {len(begun)} conversations, and {LEAST} are needed",
@@ -49,9 +58,13 @@ def read_examples(runs: Sequence[Path], good: float) -> list[Example]:
 
 
 def split_of(examples: Sequence[Example], split: str) -> list[Example]:
-    """The examples of a split: eight of ten conversations are for training. All that begin alike are in one split."""
-    order = {begin: number for number, begin in enumerate(sorted({_begin(example) for example in examples}))}
-    return [example for example in examples if _SHARES[order[_begin(example)] % len(_SHARES)] == split]
+    """The examples of a split: eight of ten conversations are for training. All that begin alike are in one split.
+
+    Conversations that have bad answers only are for training, so that every split has wanted ones.
+    """
+    begun = sorted({_begin(example) for example in examples if example.wanted})
+    order = {begin: number for number, begin in enumerate(begun)}
+    return [example for example in examples if _SHARES[order.get(_begin(example), 0) % len(_SHARES)] == split]
 
 
 def _begin(example: Example) -> bytes:
@@ -83,17 +96,20 @@ def _of_episode(episode: Episode, good: float) -> Iterator[Example]:
             continue
         value, correction = rated
         if correction:
-            yield _example(episode, turn, correction, corrected=True)
-        elif value >= good and turn.finish == "stop" and turn.text and not turn.failures:
-            yield _example(episode, turn, turn.text, corrected=False)
+            yield _example(episode, turn, correction, 1.0, corrected=True)
+        whole = turn.finish == "stop" and turn.text and not turn.failures
+        if whole and (value <= -good or (value >= good and not correction)):
+            yield _example(episode, turn, turn.text, value)
 
 
-def _example(episode: Episode, turn: Turn, text: str, *, corrected: bool) -> Example:
+def _example(episode: Episode, turn: Turn, text: str, value: float, *, corrected: bool = False) -> Example:
     shown = tuple(episode.messages[place] for place in turn.shown)
     actions = tuple(Action(**action) for action in episode.actions.get(turn.seat, ()))
-    return Example(shown, actions, text, episode.task.user, corrected)
+    return Example(shown, actions, text, episode.task.user, value, corrected)
 
 
 def _mark(example: Example) -> bytes:
-    said = "\0".join([example.user, *(f"{one.role} {one.content}" for one in example.messages), example.text])
+    said = "\0".join(
+        [example.user, *(f"{one.role} {one.content}" for one in example.messages), example.text, str(example.value)]
+    )
     return blake2b(said.encode(errors="replace"), digest_size=16).digest()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agentfw import Action, Host, Message, Run
+from agentfw import Action, Episode, Host, Message, Moment, Run, Task, Turn
 from agentfw.errors import UsageError
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_cli.start import start_from_runs
+from agentfw_plugins.worlds.from_feedback.environment import FromFeedback, FromFeedbackSettings
 from agentfw_plugins.worlds.from_feedback.examples import read_examples, split_of
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
@@ -49,18 +53,29 @@ def recorded(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return asyncio.run(record())
 
 
-def test_good_answers_and_corrections_are_examples_each_in_one_split(recorded: Path) -> None:
+def test_good_and_bad_answers_and_corrections_are_examples_each_in_one_split(recorded: Path) -> None:
     examples = read_examples([recorded], 0.5)
     splits = [split_of(examples, split) for split in ("train", "validation", "test")]
 
-    assert len(examples) == 20 + 30
-    assert {(each.text, each.corrected) for each in examples} == {("mint tea", False), ("green tea", True)}
+    found = Counter((each.text, each.value, each.corrected) for each in examples)
+    assert found == {("mint tea", 1.0, False): 20, ("mint tea", -1.0, False): 40, ("green tea", 1.0, True): 30}
     assert examples[0].messages[0].content.startswith("Which tea")
     assert [action.name for action in examples[0].actions] == ["look"]
     begun = [{each.messages[0].content for each in split} for split in splits]
     assert [len(some) for some in begun] == [24, 3, 3]
     assert len(set().union(*begun)) == 30, "no conversation is in two splits"
     assert read_examples([recorded, recorded], 0.5) == examples, "a run that is named twice counts once"
+
+
+def test_bad_answers_are_trained_on_only_where_they_are_asked_for(recorded: Path) -> None:
+    wanted = FromFeedback(FromFeedbackSettings(runs=(str(recorded),)))
+    rated = FromFeedback(FromFeedbackSettings(runs=(str(recorded),), answers="rated"))
+
+    held_out = [len(one.tasks(100, 7, "validation")) for one in (wanted, rated)]
+
+    assert len(rated.tasks(100, 7, "train")) == 24 * 3
+    assert len(wanted.tasks(100, 7, "train")) < 24 * 2
+    assert held_out[0] == held_out[1] > 0, "what is held out has wanted answers only"
 
 
 def test_too_little_feedback_is_an_error_that_says_what_to_do(recorded: Path) -> None:
@@ -80,3 +95,97 @@ def test_train_from_learns_the_wanted_answers(host: Host, recorded: Path, small_
     summary = asyncio.run(run.execute())
 
     assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
+
+
+@pytest.mark.slow
+def test_thumbs_train_without_pairs(host: Host, recorded: Path, small_model: Path, tmp_path: Path) -> None:
+    settings = {"model": str(small_model), "device": "cpu"}
+    values = start_from_runs([str(recorded)], tmp_path, "kto")(host, None, None)
+    values |= {"policy": {"name": "transformers", "settings": settings}, "updates": 3}
+    values["learner"] = {"name": "sft", "settings": {**settings, "learning_rate": 0.01, "epochs": 3}}
+    values |= {"sampling": {"max_tokens": 8}, "evaluation": {"every": 3, "tasks": 1}}
+    run = Run.create(parse_spec(values), host, tmp_path)
+
+    asyncio.run(run.execute())
+
+    lines = [json.loads(line) for line in (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()]
+    counts = lines[-1]["optimizer"]
+    assert counts["answers_good"] + counts["answers_bad"] == 8
+    assert min(counts["answers_good"], counts["answers_bad"]) > 0
+    last = lines[-1]["learner"]
+    assert last["log_ratio_good"] > last["log_ratio_bad"] + 1
+
+
+KINDS = {"tea": ("green", "mint", "jasmine", "black", "white"), "coffee": ("filter", "mocha", "iced", "strong", "mild")}
+USERS = 16
+
+
+def echo(moment: Moment) -> Iterator[str]:
+    """Answers with what is asked for."""
+    yield from (said.text.partition(": ")[2] for said in moment.of("message")[-1:])
+
+
+@pytest.fixture(scope="module")
+def tastes(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Half of the users like every tea and no coffee that they were offered, the other half the reverse."""
+    spec = SPEC | {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:echo"}}}
+
+    async def record() -> Path:
+        async with LiveRun.create(parse_spec(spec), host, tmp_path_factory.mktemp("runs")) as live:
+            for number in range(USERS):
+                for drink, sorts in KINDS.items():
+                    for sort in sorts[:4]:
+                        session = live.begin(f"{number}-{sort}", user=f"user {number}")
+                        await session.answer([Message("user", f"For guest {number}: {sort} {drink}")])
+                        session.feedback(1.0 if (drink == "tea") == (number % 2 == 0) else -1.0)
+                        await live.conclude(session)
+            return live.folder.path
+
+    return asyncio.run(record())
+
+
+@pytest.mark.slow
+def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: Path, tmp_path: Path) -> None:
+    reward = host.create("reward", "feedback_preference", {"runs": [str(tastes)]})
+    reward.open(tmp_path)
+
+    def scored(user: str, answer: str) -> float:
+        played = Episode(Task(0, 7, user=user), turns=[Turn(0, 0, 1, text=answer)])
+        return next(one.value for one in asyncio.run(reward.score([played])) if one.component == "preference")
+
+    right = [
+        (scored(f"user {number}", "white tea") > scored(f"user {number}", "mild coffee")) == (number % 2 == 0)
+        for number in range(USERS)
+    ]
+
+    # Neither answer was ever rated. By chance, 13 of 16 are right once in a hundred times.
+    assert sum(right) >= 13
+    fitted = (tmp_path / "feedback_preference" / "model.json").stat().st_mtime_ns
+    host.create("reward", "feedback_preference", {"runs": [str(tastes)]}).open(tmp_path)
+    assert (tmp_path / "feedback_preference" / "model.json").stat().st_mtime_ns == fitted, (
+        "a resumed training fits nothing again"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["grpo", "parpo"])
+def test_fresh_samples_of_recorded_tasks_train_a_policy(
+    host: Host, tastes: Path, small_model: Path, tmp_path: Path, optimizer: str
+) -> None:
+    settings = {"model": str(small_model), "device": "cpu"}
+    values = start_from_runs([str(tastes)], tmp_path, optimizer)(host, None, None)
+    values |= {"policy": {"name": "transformers", "settings": settings}, "tasks": 2, "updates": 1}
+    values["learner"] = {"name": "lora", "settings": settings}
+    values |= {"sampling": {"max_tokens": 8}, "evaluation": {"every": 1, "tasks": 1}}
+    run = Run.create(parse_spec(values), host, tmp_path)
+
+    asyncio.run(run.execute())
+
+    (update,) = [json.loads(line) for line in (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()]
+    rollouts = (run.folder.path / "rollouts" / "00001" / "episodes.jsonl").read_text("utf-8").splitlines()
+    told = [Episode.from_record(json.loads(line)).turns[0].text for line in rollouts]
+    assert len(told) == 8
+    assert len(set(told)) > 2, "answers are drawn anew"
+    assert update["rollouts"]["groups_learned"] == 2
+    assert (run.folder.path / "learner" / "00001" / "adapter" / "adapter_model.safetensors").exists()
+    assert (run.folder.path / "feedback_preference" / "model.json").exists()

@@ -1,0 +1,69 @@
+"""KTO: answers that were called good become likelier, those that were called bad less likely. It needs no pairs.
+
+A = desirable for each answer of an episode with a reward above 0, -undesirable below 0. An episode with a reward of 0
+was not rated, and is left out. The loss `kto` is the mean over answers of
+
+    |A| (1 - sigmoid(beta sign(A) (R - z)))
+
+R = log p(answer) - log p_ref(answer) is how much likelier the answer is than in the reference policy, which is what
+training started from. The baseline z is the KL divergence from the reference, estimated on each prompt of a minibatch
+with the answer to the next one, and never below 0. An answer teaches most where R is near z, and hardly anything once
+it is far on its right side.
+
+    agentfw train --from RUN --optimizer kto
+    agentfw train --from RUN --optimizer kto --set optimizer.undesirable=3     # three times as many are good as bad
+
+An answer that was interrupted, cut off at its maximum length or not understood is left out, as it is in imitation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from agentfw import Advantage, Loss, Optimizer, Scored, Settings
+
+from .attribution import check, spoken
+
+__all__ = ["KTO", "KTOSettings"]
+
+
+class KTOSettings(Settings):
+    beta: float = Field(
+        0.1, gt=0, description="How fast an answer stops to teach as it departs from the reference. Lower is farther."
+    )
+    desirable: float = Field(1.0, gt=0, description="Weight of good answers.")
+    undesirable: float = Field(
+        1.0, gt=0, description="Weight of bad answers. Good and bad ones should weigh about the same in sum."
+    )
+
+
+class KTO(Optimizer):
+    """A positive advantage for good answers, a negative one for bad answers."""
+
+    def __init__(self, settings: KTOSettings) -> None:
+        self.settings = settings
+        self._figures: dict[str, float] = {}
+
+    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
+        check(groups)
+        rated = [
+            (scored, turn) for group in groups for scored in group if scored.reward for turn in spoken(scored.episode)
+        ]
+        whole = [(scored, turn) for scored, turn in rated if turn.finish == "stop" and not turn.failures]
+        good = sum(scored.reward > 0 for scored, _ in whole)
+        self._figures = {
+            "answers_good": float(good),
+            "answers_bad": float(len(whole) - good),
+            "answers_left_out": float(len(rated) - len(whole)),
+            "episodes_unrated": float(sum(not scored.reward for group in groups for scored in group)),
+        }
+        weights = self.settings.desirable, -self.settings.undesirable
+        return [Advantage(scored.episode.id, turn.index, weights[scored.reward < 0]) for scored, turn in whole]
+
+    def loss(self) -> Loss:
+        return Loss("kto", aggregation="sequence_mean", beta=self.settings.beta)
+
+    def metrics(self) -> Mapping[str, float]:
+        return dict(self._figures)
