@@ -48,7 +48,7 @@ class PolicyAgent(Agent):
         self.task, self.brief = task, brief
         self._past: list[list[Message]] = []
         self._begun: list[int] = []
-        """Where each round begins among the turns; each turn, in a world without rounds."""
+        """Where each round begins among the turns; in a world without rounds, each turn that has news."""
         self._round = 0
         self._open: dict[str, Call] = {}
         self._asked = 0
@@ -162,8 +162,9 @@ class PolicyAgent(Agent):
             lines.insert(1, "You remember:")
         lines += [str(observation) for observation in rest]
         lines += [f"({work.name}: {work.spent:g} of {work.duration:g} done)" for work in moment.in_flight]
-        entry.append(Message("user", "\n".join(lines)))
-        if not moment.round or moment.round != self._round:
-            self._round = moment.round
-            self._begun.append(len(self._past))
+        if len(lines) > 1 or not entry:  # after a tool's answer, the time alone says nothing
+            entry.append(Message("user", "\n".join(lines)))
+            if not moment.round or moment.round != self._round:
+                self._round = moment.round
+                self._begun.append(len(self._past))
         self._past.append(entry)
