@@ -533,3 +533,15 @@ def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[st
     assert hostile["requests"] == sum(hostile["answers"].values()) == 40
     assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
     assert (killed["kills"], killed["lost"]) == (1, 0)
+
+
+@pytest.mark.slow
+def test_reasons_and_titles_are_understood_in_four_languages(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("snowballstemmer")
+    result = load("calendar_words").main(["--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    for language, parts in result.items():
+        assert parts["reasons"]["understood"] >= 0.9, language
+        assert parts["titles"]["understood"] >= 0.9, language
+        assert parts["paraphrases"]["understood"] >= 0.5, language
+        assert parts["paraphrases"]["mistaken"] <= 0.2, language

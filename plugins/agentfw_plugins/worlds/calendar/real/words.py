@@ -103,12 +103,13 @@ class _Language:
         while place < len(tokens):
             entries = self._at(forms, place, kind)
             longest = max((len(entry.words) for entry in entries), default=1)
-            for entry in entries:
-                if len(entry.words) == longest:
-                    known.update(range(place, place + longest))
-                    attribute = self._turned(entry.attribute, tokens, is_negation, place, place + longest)
-                    if attribute and attribute != "none":
-                        found.setdefault(attribute, place)
+            names = [entry.attribute for entry in entries if len(entry.words) == longest]
+            if names:
+                known.update(range(place, place + longest))
+            for name in names if "none" not in names else ():
+                attribute = self._turned(name, tokens, is_negation, place, place + longest)
+                if attribute:
+                    found.setdefault(attribute, place)
             place += longest
         return len(known), found
 
