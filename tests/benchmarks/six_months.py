@@ -13,6 +13,9 @@ The first six months are lived in four ways, and all else is the same:
 - yes: `--yes`, from which nothing may be learned;
 - unread: Enter at every proposal without reading it, which counts as the person's own answers;
 - answers: the person really answers.
+
+In a fifth row, "reasons", the first six months are as in "nothing", and each answer says why, in the words of the
+benchmark's users.
 """
 
 from __future__ import annotations
@@ -22,16 +25,17 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from agentfw.statistics import interval_of_mean
+from agentfw.statistics import bootstrap
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.ics_export import ics_of
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
-from agentfw_plugins.worlds.calendar.real.answers import Answer, Person, Question, TakesProposals
+from agentfw_plugins.worlds.calendar.real.answers import Answer, Candidate, Person, Question, TakesProposals
 from agentfw_plugins.worlds.calendar.real.people import About
 from agentfw_plugins.worlds.calendar.real.person_file import PersonFile
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
@@ -39,7 +43,7 @@ from agentfw_plugins.worlds.calendar.real.sources import FileSource
 from agentfw_plugins.worlds.calendar.regular_year import FIRST_DAY
 from agentfw_plugins.worlds.calendar.users import User
 
-WAYS = ("nothing", "yes", "unread", "answers")
+WAYS = ("nothing", "yes", "unread", "answers", "reasons")
 DAYS = 28
 BEFORE, AFTER = 6, 3
 """Sessions of four weeks."""
@@ -50,12 +54,26 @@ class Answering:
 
     is_person = True
 
-    def __init__(self, user: User) -> None:
-        self._user = user
+    def __init__(self, user: User, *, talks: bool = False) -> None:
+        self._user, self._talks = user, talks
+        self._random = Random(user.id)
 
     def answer(self, question: Question) -> Answer:
-        best = max(question.candidates, key=lambda each: self._user.value(each.tags))
-        return Answer(best.letter)
+        ranked = sorted(question.candidates, key=lambda each: self._user.value(each.tags), reverse=True)
+        return Answer(ranked[0].letter, self._reason(ranked[0], ranked[1]) if self._talks else "")
+
+    def _reason(self, kept: Candidate, other: Candidate) -> str:
+        """Words about one thing that spoke for the kept event, or against the other."""
+        differences = {}
+        for name, weight in self._user.weights.items():
+            principle = self._user.principles[name]
+            if weight * (principle.triggers(kept.tags) - principle.triggers(other.tags)) > 0:
+                differences[name] = weight
+        if not differences:
+            return ""
+        (name,) = self._random.choices(list(differences), [abs(weight) for weight in differences.values()])
+        principle = self._user.principles[name]
+        return self._random.choice(principle.praise if differences[name] > 0 else principle.complaint)
 
     def told(self, question: Question, answer: Answer, learned: str) -> None:
         pass
@@ -93,7 +111,7 @@ class Life:
     def acceptance(self, way: str, before: int, after: int, folder: Path) -> float:
         """Acceptance after the first months were lived in this way."""
         hub = folder / f"{self.calendar.user.id}-{way}.db"
-        answering = Answering(self.calendar.user)
+        answering = Answering(self.calendar.user, talks=way == "reasons")
         first: dict[str, Person] = {"yes": TakesProposals(), "unread": Unread(), "answers": answering}
         if way in first:
             for month in range(before):
@@ -123,15 +141,19 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     result: dict[str, Any] = {"persons": options.persons, "months": options.months, "ways": {}}
     for way, shares in found.items():
         gains = [share - other for share, other in zip(shares, found["nothing"], strict=True)]
-        result["ways"][way] = {"acceptance": _with_interval(shares), "difference": _with_interval(gains)}
+        result["ways"][way] = {"acceptance": asdict(bootstrap(shares)), "difference": asdict(bootstrap(gains))}
     if options.json:
         print(json.dumps(result))
         return result
     print(f"{options.persons} persons, {options.months} sessions before {options.answered} with answers, 95% intervals")
-    print(f"{'':<10}{'acceptance':>24}{'against nothing':>26}")
+    print(f"{'':<10}{'acceptance':>24}{'difference to nothing':>28}")
     for way, row in result["ways"].items():
-        print(f"{way:<10}{_shown(row['acceptance']):>24}{_shown(row['difference']):>26}")
+        print(f"{way:<10}{_shown(row['acceptance']):>24}{_shown(row['difference']):>28}")
     return result
+
+
+def _shown(row: dict[str, Any]) -> str:
+    return f"{row['estimate']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
 
 
 if __name__ == "__main__":
