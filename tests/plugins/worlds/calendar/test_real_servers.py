@@ -154,7 +154,9 @@ def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
         main([*words, "--busy", f"bob@lab.example=caldav://ana@{source_of(other).name}"])
 
     assert ended.value.code == 0
-    assert "Monday, 23 November, 11:00 instead?" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Monday, 23 November, 11:00 instead?" in shown
+    assert "(write to bob@lab.example, who is free then)" in shown
     assert not any(b"Secret" in line for line in lines)
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta, tzinfo
+from typing import Any
 
 from .calendar_reading import Dates
 from .conflicts import Agenda
@@ -44,14 +45,15 @@ def busy_times(
 
 def _periods(lines: FileLines, name: str, problems: list[Problem]) -> Iterator[Span]:
     """The periods of free/busy components, which are in UTC."""
-    from icalendar import vPeriod
+    import icalendar
 
+    period: Any = icalendar.vPeriod  # its methods have no annotations
     for block in lines.blocks("VFREEBUSY"):
         for line in block.lines_of("FREEBUSY"):
             head, _, values = line.text.partition(":")
             for value in values.split(",") if not _FREE.search(head) else ():
                 try:
-                    begin, end = vPeriod.from_ical(value.strip())
+                    begin, end = period.from_ical(value.strip())
                     end = begin + end if isinstance(end, timedelta) else end
                     if not (isinstance(begin, datetime) and begin.tzinfo and isinstance(end, datetime) and end.tzinfo):
                         raise ValueError("it has no time in UTC")

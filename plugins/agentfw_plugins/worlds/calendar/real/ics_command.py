@@ -306,9 +306,12 @@ def _show_other_times(record: dict[str, Any], out: Out) -> None:
             out.line(f"no time   {one['title']}: nothing is free in these days")
             continue
         to = datetime.fromisoformat(one["to"])
-        whom = f"write to {one['organizer']}" if one["organizer"] else "yours to move"
-        if one["also_free"]:
-            whom += f"; {' and '.join(one['also_free'])} free then"
+        organizer, free = one["organizer"], one["also_free"]
+        whom = f"write to {organizer}" if organizer else "yours to move"
+        if organizer in free:
+            whom += ", who is free then"
+        if others := [address for address in free if address != organizer]:
+            whom += f"; {' and '.join(others)} free then"
         out.line(f"free      {one['title']}: {to:%a} {to.day} {to:%B}, {to:%H:%M}   ({whom})")
         for line in one["message"].splitlines():
             out.line(f"          {line}")
