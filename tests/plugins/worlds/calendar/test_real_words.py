@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agentfw_cli.main import main
+from agentfw_plugins.worlds.calendar.choice_model import FEATURES
+from agentfw_plugins.worlds.calendar.real import words
 from agentfw_plugins.worlds.calendar.real.reasons import reasons
 from agentfw_plugins.worlds.calendar.real.words import Kind, named
 
@@ -67,6 +70,18 @@ def test_similar_words_of_another_meaning_or_language_are_not_taken_for_them(tex
     assert wrong not in named(text, "titles")
 
 
+def test_each_language_has_words_for_the_same_attributes() -> None:
+    folder = Path(words.__file__).with_name("words")
+    lists = {path.stem: yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in folder.glob("*.yaml")}
+    helpers = {"movable", "waits", "week", "day off", "day off=no", "none"}
+
+    assert set(lists) == set(words.LANGUAGES)
+    for kind in ("titles", "locations", "reasons"):
+        attributes = {language: set(given[kind]) for language, given in lists.items()}
+        assert all(found == attributes["en"] for found in attributes.values()), kind
+        assert attributes["en"] - helpers <= set(FEATURES)
+
+
 @pytest.mark.parametrize(
     ("why", "accepted", "expected"),
     [
@@ -98,9 +113,9 @@ def test_a_reason_is_learned_from(
     def learned(answer: str) -> list[str]:
         hub = f"{len(answer)}.db"
         (tmp_path / "answers").write_text(answer)
-        words = ["--from", "2026-11-23", "--people", "people.toml", "--hub", hub, "--answers", "answers", "--json"]
+        given = ["--from", "2026-11-23", "--people", "people.toml", "--hub", hub, "--answers", "answers", "--json"]
         with pytest.raises(SystemExit):
-            main(["run", "calendar", "--ics", str(path), *words])
+            main(["run", "calendar", "--ics", str(path), *given])
         strategies: list[str] = json.loads(capsys.readouterr().out)["strategies"]
         return strategies
 
