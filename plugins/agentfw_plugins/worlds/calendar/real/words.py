@@ -86,11 +86,11 @@ class _Language:
         self._common = {_plain(word) for word in (*given["common"], *given["negations"])}
         self._negations = {_plain(word) for word in given["negations"]}
         sections: dict[str, dict[str, list[str]]] = {kind: given[kind] for kind in ("titles", "locations", "reasons")}
-        in_titles = self._entries(sections["titles"])
+        in_titles, in_reasons = self._entries(sections["titles"]), self._entries(sections["reasons"])
         self._by_kind: dict[str, tuple[dict[str, list[_Entry]], list[_Entry]]] = {
             "titles": _indexed(in_titles),
             "locations": _indexed(self._entries(sections["locations"])),
-            "reasons": _indexed([*in_titles, *self._entries(sections["reasons"])]),
+            "reasons": _indexed([*(one for one in in_titles if one.attribute != "none"), *in_reasons]),
         }
 
     def read(self, tokens: Sequence[str], kind: Kind) -> tuple[int, dict[str, int]]:
