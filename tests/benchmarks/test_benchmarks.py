@@ -543,3 +543,27 @@ def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[st
     assert hostile["requests"] == sum(hostile["answers"].values()) == 40
     assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
     assert (killed["kills"], killed["lost"]) == (1, 0)
+
+
+@pytest.mark.slow
+def test_reasons_and_titles_are_understood_in_four_languages(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("snowballstemmer")
+    result = load("calendar_words").main(["--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    for language, parts in result.items():
+        assert parts["reasons"]["understood"] >= 0.9, language
+        assert parts["titles"]["understood"] >= 0.9, language
+        assert parts["paraphrases"]["understood"] >= 0.5, language
+        assert parts["paraphrases"]["mistaken"] <= 0.2, language
+
+
+@pytest.mark.slow
+def test_weeks_of_yes_change_nothing_of_what_is_proposed_later(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("icalendar")
+    pytest.importorskip("snowballstemmer")
+    size = ["--persons", "2", "--months", "1", "--answered", "1", "--json"]
+    ways = load("six_months").main(size)["ways"]
+    assert json.loads(capsys.readouterr().out)["ways"] == ways
+    assert ways["yes"]["acceptance"] == ways["nothing"]["acceptance"]
+    # What was learned would have shown.
+    assert ways["unread"]["acceptance"] != ways["nothing"]["acceptance"]

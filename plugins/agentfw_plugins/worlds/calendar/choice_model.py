@@ -23,7 +23,7 @@ import numpy as np
 
 from .event_attributes import CHOICES, NEUTRAL, RELATIONS
 
-__all__ = ["FEATURES", "ChoiceLearner", "Floats", "Prior", "fit_prior", "matrix"]
+__all__ = ["FEATURES", "ChoiceLearner", "Floats", "Prior", "choices", "fit_prior", "matrix"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -61,6 +61,22 @@ def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
             if name in _PLACE:
                 row[_PLACE[name]] = 1.0
     return rows
+
+
+def choices(
+    events: Sequence[Mapping[str, str]], accepted: str, reasons: Sequence[str] = ()
+) -> list[tuple[Floats, int]]:
+    """What a decision says: the choice among its events, and a choice for each reason.
+
+    A reason such as "+who=client" or "-due=week" is a choice between an event with only this feature and an event
+    with none.
+    """
+    found = [(matrix(events), [event["letter"] for event in events].index(accepted))]
+    for reason in reasons:
+        rows = np.zeros((2, len(FEATURES)))
+        rows[0, _PLACE[reason[1:]]] = 1.0
+        found.append((rows, int(reason[0] == "-")))
+    return found
 
 
 def _bin(bins: Sequence[tuple[int, str]], value: str) -> str:

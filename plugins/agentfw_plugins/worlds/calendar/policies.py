@@ -13,7 +13,6 @@ expects nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -25,7 +24,7 @@ from agentfw import Generation, Intervention, Moment, Observation, Policy, Reque
 from agentfw.errors import UnknownNameError
 
 from .attribute_words import in_words
-from .choice_model import FEATURES, ChoiceLearner, Floats, Prior, matrix
+from .choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices, matrix
 from .simple_rules import RULES
 
 __all__ = ["PRIOR_FILE", "LinearPolicy", "LinearSettings", "RulesPolicy", "RulesSettings", "fitted_prior"]
@@ -86,7 +85,8 @@ class LinearPolicy(Policy):
         for feedback in moment.of("feedback"):
             shown = self._shown.get(key)
             if shown is not None and shown.data["round"] == feedback.data["round"]:
-                self._learners[key].observe(*_choice(shown.data["events"], feedback.data["accepted"]))
+                said = feedback.data.get("reasons", ())
+                self._learners[key].observe_all(choices(shown.data["events"], feedback.data["accepted"], said))
 
     def _answer(self, key: str, conflict: Observation, moment: Moment) -> Generation:
         data = conflict.data
@@ -95,16 +95,12 @@ class LinearPolicy(Policy):
             learner = ChoiceLearner(self._prior.of(f"{data['archetype']}/{data['role']}"))
             self._learners[key] = learner
             for past in moment.of("past"):
-                learner.observe_all([_choice(one["events"], one["accepted"]) for one in past.data["rounds"]])
+                learner.observe_all([found for one in past.data["rounds"] for found in choices(**one)])
         self._shown[key] = conflict
         rows, weights = matrix(data["events"]), self._learners[key].weights
         order = np.argsort(-(rows @ weights), kind="stable")
         letters = [data["events"][place]["letter"] for place in order]
         return _decision(letters, _reason(weights, rows[order[0]], rows[order[1]], letters[1]), "linear")
-
-
-def _choice(events: Sequence[Mapping[str, str]], accepted: str) -> tuple[Floats, int]:
-    return matrix(events), [event["letter"] for event in events].index(accepted)
 
 
 def _reason(weights: Floats, first: Floats, second: Floats, rival: str) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,6 +137,54 @@ def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_fi
     assert "also that day: 15:00 busy" in err
     assert "Pregnancy" not in err
     assert "ana@lab" not in err
+
+
+def test_a_server_gets_what_is_shown_and_nothing_else(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
+    bodies: list[Any] = []
+    answer = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}
+    answer["tool_calls"][0]["function"] = {"name": "decide", "arguments": '{"accept": "B", "reason": "mine"}'}
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"choices": [{"message": answer, "finish_reason": "stop"}]}).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    (tmp_path / "people.toml").write_text('"joe@acme.example" = "client"\n[me]\ncountry = "DE"\n')
+    path = ics_file(f"{GROUP}\nATTENDEE;CN=Joe Doe:mailto:joe@acme.example\nLOCATION:Ulm", THERAPY, REVIEW, DEMO)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        model = ["policy.model=m", f"policy.base_url=http://127.0.0.1:{server.server_port}/v1"]
+        settings = [word for one in model for word in ("--set", one)]
+        words = ["--ics", path, "--people", "people.toml", "--busy", f"joe@acme.example={path}", "--policy", "openai"]
+        code, _, err = run(*words, *settings, "--show-what-is-sent", "--quiet", answers="b: the client can wait\nA\n")
+        server.shutdown()
+
+    assert code == 0
+    shown = [line for line in err.splitlines() if line]
+    sent = "\n".join(_texts(bodies))
+    assert all(line in err for line in sent.splitlines()), "everything that is sent is shown"
+    unsent = [line for line in shown if re.sub(r"^sent \w+: ", "", line) not in sent]
+    assert unsent == []
+    assert "the client can wait" in sent
+    assert not any(word in sent for word in ("joe@", "Joe", "ana@", "bob@", "Ulm", "+who=client"))
+
+
+def _texts(bodies: list[Any]) -> Iterator[str]:
+    """Everything in requests that depends on the person: messages, calls and tools."""
+    for body in bodies:
+        for tool in body["tools"]:
+            function = tool["function"]
+            yield f"{function['name']}: {function['description']}"
+            yield json.dumps(function["parameters"], ensure_ascii=False)
+        for message in body["messages"]:
+            yield message["content"] or ""
+            for call in message.get("tool_calls", ()):
+                yield f"{call['function']['name']} {call['function']['arguments']}"
 
 
 def test_a_list_shows_conflicts_and_changes_nothing(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:

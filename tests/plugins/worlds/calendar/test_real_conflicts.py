@@ -10,7 +10,7 @@ import pytest
 
 from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.event_attributes import CHOICES, TAGS, event_line, parse_line
-from agentfw_plugins.worlds.calendar.real.people import read_people
+from agentfw_plugins.worlds.calendar.real.people import About, read_people
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.real.sources import FileSource
 from agentfw_plugins.worlds.calendar.real.tagging import tags
@@ -21,7 +21,7 @@ IcsFile = Callable[..., Path]
 
 
 def session(path: Path, relations: dict[str, str] | None = None) -> Session:
-    return Session.open([FileSource(path)], Wishes(28, date(2026, 11, 23), relations=relations or {}))
+    return Session.open([FileSource(path)], Wishes(28, date(2026, 11, 23), about=About(relations or {})))
 
 
 def at(begin: str, end: str, title: str, *more: str) -> str:
@@ -154,7 +154,7 @@ def test_the_owner_is_who_the_calendar_is_called_after_or_who_is_in_most_of_it(i
 def test_a_relation_that_there_is_not_is_told(tmp_path: Path) -> None:
     path = tmp_path / "people.toml"
     path.write_text('"Maria@Lab.example" = "superior"\n')
-    assert read_people(path) == {"maria@lab.example": "superior"}
+    assert read_people(path).relations == {"maria@lab.example": "superior"}
 
     path.write_text('"maria@lab.example" = "boss"\n')
     with pytest.raises(SettingsError, match='"boss" is no relation') as refused:

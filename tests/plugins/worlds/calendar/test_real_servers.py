@@ -21,7 +21,7 @@ from agentfw.errors import EndpointError, UsageError
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 from agentfw_plugins.worlds.calendar.real.answers import AnswersGiven
-from agentfw_plugins.worlds.calendar.real.caldav_source import PASSWORD, CalDavSource
+from agentfw_plugins.worlds.calendar.real.caldav_source import PASSWORD, CalDavBusy, CalDavSource
 from agentfw_plugins.worlds.calendar.real.person_file import PersonFile
 from agentfw_plugins.worlds.calendar.real.session import Session, Wishes
 
@@ -137,6 +137,27 @@ def test_an_edit_of_another_client_is_kept(other: Any, tmp_path: Path) -> None:
     assert any("DECLINED" in line for line in after["UID:d"])
     assert "1 not written" in written[1]
     assert "somebody changed them meanwhile" in written[1]
+
+
+@pytest.mark.slow
+def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
+    other: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other.save_event(event("secret", 23, "1000", "Secret").replace("202611", "209911"))
+    call = [event(name, 23, "0900", name).replace("202611", "209911") for name in ("kept", "call")]
+    (tmp_path / "my.ics").write_text("".join(call))
+    busy = CalDavBusy(f"caldav://ana@{source_of(other).name}")
+    lines = [line for part in busy.read(date(2099, 11, 23), 7) for line in part.lines.physical]
+
+    words = ["run", "calendar", "--ics", str(tmp_path / "my.ics"), "--from", "2099-11-23", "--zone", "UTC", "--list"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--busy", f"bob@lab.example=caldav://ana@{source_of(other).name}"])
+
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "Monday, 23 November, 11:00 instead?" in shown
+    assert "(write to bob@lab.example, who is free then)" in shown
+    assert not any(b"Secret" in line for line in lines)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from agentfw.errors import EndpointError, MissingExtraError, UsageError
 from .ics_lines import FileLines
 from .sources import Part
 
-__all__ = ["PASSWORD", "CalDavSource"]
+__all__ = ["PASSWORD", "CalDavBusy", "CalDavSource"]
 
 PASSWORD = "AGENTFW_CALDAV_PASSWORD"
 """Environment variable with the password."""
@@ -36,6 +36,10 @@ _QUERY = """<?xml version="1.0" encoding="utf-8"?>
     <C:time-range start="{since:%Y%m%d}T000000Z" end="{until:%Y%m%d}T000000Z"/>
   </C:comp-filter></C:comp-filter></C:filter>
 </C:calendar-query>"""
+_BUSY_QUERY = """<?xml version="1.0" encoding="utf-8"?>
+<C:free-busy-query xmlns:C="urn:ietf:params:xml:ns:caldav">
+  <C:time-range start="{since:%Y%m%d}T000000Z" end="{until:%Y%m%d}T000000Z"/>
+</C:free-busy-query>"""
 _DAV, _CALDAV = "{DAV:}", "{urn:ietf:params:xml:ns:caldav}"
 
 
@@ -62,13 +66,7 @@ class CalDavSource:
         self._etags: dict[Part, str] = {}
 
     def read(self, since: date, days: int) -> Sequence[Part]:
-        try:
-            body = _QUERY.format(since=since - _MARGIN, until=since + timedelta(days=days) + _MARGIN)
-        except OverflowError:
-            raise UsageError(f"{days} days from {since} go beyond the year 9999", fix="choose another --from") from None
-        reply = self._asked(
-            "REPORT", self._base, body, {"Depth": "1", "Content-Type": "application/xml; charset=utf-8"}
-        )
+        reply = self._reported(_QUERY, since, days)
         if reply.status != 207 or reply.tree is None:
             raise EndpointError(
                 f"{self.name} is no CalDAV calendar: HTTP {reply.status}",
@@ -103,6 +101,14 @@ class CalDavSource:
             found.append(f"{changed_meanwhile} not written to {self.name}, as somebody changed them meanwhile")
         return found
 
+    def _reported(self, query: str, since: date, days: int) -> Any:
+        try:
+            body = query.format(since=since - _MARGIN, until=since + timedelta(days=days) + _MARGIN)
+        except OverflowError:
+            raise UsageError(f"{days} days from {since} go beyond the year 9999", fix="choose another --from") from None
+        headers = {"Depth": "1", "Content-Type": "application/xml; charset=utf-8"}
+        return self._asked("REPORT", self._base, body, headers)
+
     def _asked(self, method: str, address: str, body: str, headers: dict[str, str]) -> Any:
         from caldav.lib.error import AuthorizationError
         from niquests.exceptions import RequestException
@@ -132,3 +138,16 @@ class CalDavSource:
             enable_rfc6764=False,
             require_tls=False,  # an unencrypted address is only allowed on this machine
         )
+
+
+class CalDavBusy(CalDavSource):
+    """When the owner of a calendar is busy. The server is asked for nothing else, so it may hide the events."""
+
+    def read(self, since: date, days: int) -> Sequence[Part]:
+        reply = self._reported(_BUSY_QUERY, since, days)
+        if reply.status != 200 or "BEGIN:VFREEBUSY" not in reply.raw:
+            raise EndpointError(
+                f"{self.name} doesn't tell when its owner is busy: HTTP {reply.status}",
+                fix="ask the owner to share free/busy times, or pass their calendar as a file",
+            )
+        return [Part(self, self._base, FileLines(reply.raw.encode()))]

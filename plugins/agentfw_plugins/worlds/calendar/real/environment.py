@@ -26,6 +26,7 @@ from .answers import Answer, Candidate, Person, Question
 from .conflicts import Agenda
 from .occurrences import Occurrence
 from .person_file import PersonFile
+from .reasons import reasons
 from .tagging import tags
 
 __all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
@@ -87,7 +88,14 @@ class RealConflicts(Environment):
         self._question: Question | None = None
         past = self.known.decisions[-_REMEMBERED:]
         if past:
-            rounds = [{"events": decision["events"], "accepted": decision["accepted"]} for decision in past]
+            rounds = [
+                {
+                    "events": decision["events"],
+                    "accepted": decision["accepted"],
+                    "reasons": decision.get("reasons", []),
+                }
+                for decision in past
+            ]
             world.observe("past", {"rounds": rounds}, text="\n".join(_told(decision) for decision in past[-_TOLD:]))
         self._open()
 
@@ -227,19 +235,22 @@ class RealConflicts(Environment):
             self.person.told(question, answer, "")
             self.world.observe("taken", {"round": self._number}, text="taken: nobody was asked about this one.")
             return
+        events = [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates]
+        said = reasons(answer.why, events, answer.keep)
         learned = self.known.note(
             {
                 "keys": sorted(each.one.key for each in question.candidates),
                 "kept": kept.one.key,
-                "events": [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates],
+                "events": events,
                 "accepted": answer.keep,
                 "proposed": proposed,
                 "why": answer.why,
+                "reasons": said,
             }
         )
         self._decide(outcome)
         self.person.told(question, answer, learned)
-        self._feedback(question, answer)
+        self._feedback(question, answer, said)
 
     def _decide(self, outcome: Outcome) -> None:
         """Settle a conflict that was asked about."""
@@ -254,7 +265,7 @@ class RealConflicts(Environment):
             self.agenda.keep(group, outcome.kept)
         self.outcomes.append(outcome)
 
-    def _feedback(self, question: Question, answer: Answer) -> None:
+    def _feedback(self, question: Question, answer: Answer, said: list[str]) -> None:
         right = answer.keep == question.proposed
         self.world.utility(float(right), "proposed what the person keeps")
         if not question.proposed:
@@ -269,6 +280,7 @@ class RealConflicts(Environment):
             "right": right,
             "because": {"principle": "", "valued": True},
             "said": answer.why,
+            "reasons": said,
         }
         self.world.observe(
             "feedback", data, text=f'feedback: {verdict} "{answer.why}"' if answer.why else f"feedback: {verdict}"

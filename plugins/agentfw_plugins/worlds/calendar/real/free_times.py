@@ -1,6 +1,7 @@
-"""Another time for an event that was declined: the nearest that is free and within the person's working hours.
+"""The nearest time that is free and within a person's working hours, with the ways between places.
 
     hours = Hours.parse("09:00-17:00")
+    busy = closed(stay, stays, travel)
     nearest_free(near, length, busy, hours, home, (since, until))
 
 Times are proposed at full quarters of an hour, Monday to Friday. Before and after the days that were read nothing is
@@ -11,14 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from agentfw.errors import UsageError
 
 from .occurrences import Occurrence
 
-__all__ = ["Hours", "Span", "draft", "nearest_free", "taken"]
+__all__ = ["Hours", "Span", "Stay", "closed", "nearest_free"]
 
 Span = tuple[datetime, datetime]
 _STEP = timedelta(minutes=15)
@@ -43,11 +44,35 @@ class Hours:
         return found
 
 
-def taken(one: Occurrence) -> Span:
-    """When an event keeps somebody busy: Apple's calendar notes the way there."""
-    match = _TRAVEL.fullmatch(one.entry.block.first_text("X-APPLE-TRAVEL-DURATION"))
-    days, hours, minutes = (int(number or 0) for number in match.groups()) if match else (0, 0, 0)
-    return one.start - timedelta(days=days, hours=hours, minutes=minutes), one.end
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """When and where an event keeps somebody."""
+
+    begin: datetime
+    end: datetime
+    place: str = ""
+    """Empty if it can be anywhere."""
+    way: timedelta = timedelta()
+    """The way there, which Apple's calendar notes."""
+
+    @classmethod
+    def read(cls, one: Occurrence, place: str) -> Stay:
+        match = _TRAVEL.fullmatch(one.entry.block.first_text("X-APPLE-TRAVEL-DURATION"))
+        days, hours, minutes = (int(number or 0) for number in match.groups()) if match else (0, 0, 0)
+        return cls(one.start, one.end, place, timedelta(days=days, hours=hours, minutes=minutes))
+
+    def at(self, begin: datetime) -> Stay:
+        """The same at another time."""
+        return replace(self, begin=begin, end=begin + (self.end - self.begin))
+
+
+def closed(stay: Stay, others: Sequence[Stay], travel: timedelta) -> list[Span]:
+    """When somebody can't be at an event because of others: while these last, and on the way from one to the other."""
+    found = []
+    for other in others:
+        between = travel if stay.place and other.place and stay.place != other.place else timedelta()
+        found.append((other.begin - max(other.way, between), other.end + max(stay.way, between)))
+    return found
 
 
 def nearest_free(
@@ -62,17 +87,6 @@ def nearest_free(
     return min(fitting, key=lambda start: (abs(start - near), start < near), default=None)
 
 
-def draft(one: Occurrence, to: datetime, home: tzinfo) -> str:
-    """A message to whoever called the meeting."""
-    organizer = one.entry.organizer
-    name = organizer.name if organizer is not None and organizer.name else ""
-    return (
-        f"Hello{f' {name}' if name else ''},\n"
-        f'I can\'t come to "{one.entry.title}" on {_said(one.start, home)}. '
-        f"Could we meet on {_said(to, home)} instead?"
-    )
-
-
 def _starts(length: timedelta, hours: Hours, home: tzinfo, within: Span) -> Iterator[datetime]:
     day = within[0].astimezone(home).date()
     while (opens := datetime.combine(day, hours.begin, home)) < within[1]:
@@ -85,8 +99,3 @@ def _starts(length: timedelta, hours: Hours, home: tzinfo, within: Span) -> Iter
                 yield start
             start += _STEP
         day += timedelta(days=1)
-
-
-def _said(moment: datetime, home: tzinfo) -> str:
-    local = moment.astimezone(home)
-    return f"{local:%A}, {local.day} {local:%B}, {local:%H:%M}"

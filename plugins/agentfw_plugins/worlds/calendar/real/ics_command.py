@@ -72,7 +72,20 @@ _BACK = (
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as policy.prior=flat.")
 @click.option("--me", metavar="ADDRESS", default="", help="Your mail address, if the calendar doesn't name it.")
 @click.option("--zone", metavar="NAME", default="", help="Your time zone, if the calendar doesn't name it.")
-@click.option("--people", type=_FILE, help='TOML file of relations, with lines such as "acme.example" = "client".')
+@click.option(
+    "--people",
+    type=_FILE,
+    help='TOML file about you and others, with lines such as "acme.example" = "client", and under [me] '
+    'travel = 30 and country = "DE".',
+)
+@click.option(
+    "--busy",
+    "busy",
+    multiple=True,
+    metavar="ADDRESS=FILE|URL",
+    help="When somebody else is busy: their calendar or free/busy file, or caldavs://USER@.... Other times are "
+    "proposed when they are free, too. Can be repeated.",
+)
 @click.option("--hub", type=_FILE, help="File that keeps what is learned about you.")
 @click.option("--hours", metavar="HH:MM-HH:MM", default="09:00-17:00", show_default=True, help="Your working hours.")
 @click.option("--anew", is_flag=True, help="Ask again about conflicts that were decided before.")
@@ -93,6 +106,7 @@ def ics(
     me: str,
     zone: str,
     people: Path | None,
+    busy: tuple[str, ...],
     hub: Path | None,
     hours: str,
     anew: bool,
@@ -118,7 +132,8 @@ def ics(
     first: date | None = since.date() if since is not None else None
     assembly = _assembled(policy, assignments)
     sources = [_source(given, output) for given in calendars]
-    session = Session.open(sources, Wishes(days, first, me, zone, read_people(people), Hours.parse(hours)))
+    wishes = Wishes(days, first, me, zone, read_people(people), Hours.parse(hours), _busy(busy))
+    session = Session.open(sources, wishes)
     only_list = only_list or (out.json and not (answers or yes or _at_terminal()))
     asked = _person(answers, yes, only_list, out.json, session)
     _introduce(session, assembly, out)
@@ -138,7 +153,9 @@ def ics(
     if out.json:
         extra = {"policy": assembly.spec.policy.name, "strategies": strategies, "hub": str(kept_in)}
         out.data({**record, **extra, "listed": only_list, "outputs": written})
-    elif not only_list:
+    elif only_list:
+        _show_other_times(record, out)
+    else:
         _conclude(record, strategies, written, out)
         if written and not all(source.in_place for source in sources):
             for way in _BACK:
@@ -158,6 +175,21 @@ def _source(given: str, output: Path | None) -> Source:
     if scheme in ("http", "https", "webcal"):
         return AddressSource(given, output)
     return FileSource(Path(given), output)
+
+
+def _busy(given: tuple[str, ...]) -> dict[str, Source]:
+    """Where it is said when others are busy, by address."""
+    from .caldav_source import CalDavBusy
+    from .ics_events import address_of
+
+    found: dict[str, Source] = {}
+    for one in given:
+        address, _, where = one.partition("=")
+        if "@" not in address or not where:
+            raise UsageError(f'"{one}" says not whose calendar it is', fix="pass --busy bob@lab.example=bob.ics")
+        is_server = where.lower().startswith(("caldav://", "caldavs://"))
+        found[address_of(address)] = CalDavBusy(where) if is_server else _source(where, None)
+    return found
 
 
 def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
@@ -256,15 +288,7 @@ def _conclude(record: dict[str, Any], strategies: list[str], written: list[str],
     out.line(f"{', '.join(parts)}   {record['declined']} event{'s' if record['declined'] != 1 else ''} declined")
     if strategies:
         out.line(f"learned   {', '.join(strategies)}")
-    for one in record["other_times"]:
-        if one["to"] is None:
-            out.line(f"no time   {one['title']}: nothing is free in these days")
-            continue
-        to = datetime.fromisoformat(one["to"])
-        whom = f"write to {one['organizer']}" if one["organizer"] else "yours to move"
-        out.line(f"free      {one['title']}: {to:%a} {to.day} {to:%B}, {to:%H:%M}   ({whom})")
-        for line in one["message"].splitlines():
-            out.line(f"          {line}")
+    _show_other_times(record, out)
     for title in record["undone"]:
         out.line(f"undone    {title} was kept, and is asked about again")
     if not written:
@@ -273,3 +297,21 @@ def _conclude(record: dict[str, Any], strategies: list[str], written: list[str],
         out.line(f"written   {', '.join(written)}")
     if record["stopped"]:
         out.note("there is more: run the same command again to go on")
+
+
+def _show_other_times(record: dict[str, Any], out: Out) -> None:
+    """Say when what is declined could be instead."""
+    for one in record["other_times"]:
+        if one["to"] is None:
+            out.line(f"no time   {one['title']}: nothing is free in these days")
+            continue
+        to = datetime.fromisoformat(one["to"])
+        organizer, free = one["organizer"], one["also_free"]
+        whom = f"write to {organizer}" if organizer else "yours to move"
+        if organizer in free:
+            whom += ", who is free then"
+        if others := [address for address in free if address != organizer]:
+            whom += f"; {' and '.join(others)} free then"
+        out.line(f"free      {one['title']}: {to:%a} {to.day} {to:%B}, {to:%H:%M}   ({whom})")
+        for line in one["message"].splitlines():
+            out.line(f"          {line}")

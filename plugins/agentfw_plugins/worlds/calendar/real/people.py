@@ -7,6 +7,10 @@ boss, a client or a report. These come from a file instead of a guess:
     "maria@lab.example" = "superior"
     "acme.example" = "client"
 
+    [me]
+    travel = 45           # minutes between events at different places
+    country = "DE-BY"     # whose public holidays are days off
+
     agentfw run calendar --ics my.ics --people people.toml
 
 Without it, whoever shares the person's mail domain is a peer, and everybody else a partner. At a provider of private
@@ -19,8 +23,10 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from agentfw.errors import SettingsError, UsageError
 
@@ -28,15 +34,30 @@ from ..event_attributes import RELATIONS
 from .ics_events import Party, address_of
 from .ics_lines import FileLines, decoded
 
-__all__ = ["People", "owner_of", "read_people"]
+__all__ = ["TRAVEL", "About", "People", "owner_of", "read_people"]
 
 _MAILTO = re.compile(rb"mailto:([^\s;:,\"]+@[^\s;:,\"]+)", re.I)
 _ADDRESS = re.compile(r"[\w.+-]+@[\w.-]+\.\w+")
 _PRIVATE = re.compile(
     r"(?:gmail|googlemail|outlook|hotmail|live|icloud|me|yahoo|aol|mail|protonmail)\.com|proton\.me|gmx\.(?:de|net)|web\.de"
 )
+_COUNTRY = re.compile(r"[A-Z]{2}(?:-[A-Z0-9]{1,3})?")
+_LONGEST_WAY = 24 * 60
+TRAVEL = timedelta(minutes=30)
+"""Default time between events at different places."""
 _FEWEST = 2
 """Minimum number of events that the owner must be in."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a person says in their file."""
+
+    relations: Mapping[str, str] = field(default_factory=dict)
+    """Relations of people to the person, by address or domain."""
+    travel: timedelta = TRAVEL
+    country: str = ""
+    """Country with an optional state or province, such as DE-BY. Its public holidays are days off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +103,10 @@ def owner_of(lines: FileLines, given: str) -> str:
     return first if count >= _FEWEST and count * 2 > shared and count > second else ""
 
 
-def read_people(path: Path | None) -> dict[str, str]:
-    """The relations of a TOML file."""
+def read_people(path: Path | None) -> About:
+    """Read the person's TOML file."""
     if path is None:
-        return {}
+        return About()
     try:
         given = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -94,9 +115,24 @@ def read_people(path: Path | None) -> dict[str, str]:
         raise SettingsError(
             f"{path} isn't valid TOML: {error}", fix='write lines such as "acme.example" = "client"'
         ) from None
+    me = given.pop("me", {})
     for address, relation in given.items():
         if relation not in RELATIONS:
             raise SettingsError(
                 f'{path}: {address} = "{relation}" is no relation', fix=f"use one of {', '.join(RELATIONS)}"
             )
-    return {address_of(address): relation for address, relation in given.items()}
+    minutes, country = _about_me(me, path)
+    relations = {address_of(address): relation for address, relation in given.items()}
+    return About(relations, timedelta(minutes=minutes), country)
+
+
+def _about_me(me: Any, path: Path) -> tuple[int, str]:
+    """Minutes of travel and the country."""
+    if not isinstance(me, dict) or not me.keys() <= {"travel", "country"}:
+        raise SettingsError(f"{path}: [me] has unknown settings", fix='use travel = 30 and country = "DE"')
+    minutes, country = me.get("travel", TRAVEL // timedelta(minutes=1)), me.get("country", "")
+    if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 <= minutes <= _LONGEST_WAY:
+        raise SettingsError(f"{path}: travel = {minutes!r} isn't a number of minutes", fix="write travel = 30")
+    if country and not (isinstance(country, str) and _COUNTRY.fullmatch(country)):
+        raise SettingsError(f"{path}: country = {country!r} is no country", fix='write country = "DE" or "DE-BY"')
+    return minutes, country

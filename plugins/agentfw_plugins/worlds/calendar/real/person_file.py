@@ -30,7 +30,7 @@ from agentfw_memory import HubRefusal, StrategyHub
 
 from ....memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from ..attribute_words import in_words
-from ..choice_model import FEATURES, ChoiceLearner, Floats, Prior, matrix
+from ..choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices
 
 __all__ = ["PersonFile", "PersonHub", "data_file"]
 
@@ -122,7 +122,7 @@ class PersonFile:
         assert self._journal is not None
         self.decisions.append(self._journal.append({"person": self.person, **decision}))
         before = self._learner.weights.copy()
-        self._learner.observe(*_choice(self.decisions[-1]))
+        self._learner.observe_all(_choices(self.decisions[-1]))
         self._count()
         moved = self._learner.weights - before
         most = sorted(range(len(moved)), key=lambda place: -abs(moved[place]))[:_NAMED]
@@ -156,7 +156,7 @@ class PersonFile:
 
     def _learn_again(self) -> None:
         self._learner = ChoiceLearner(Prior.flat())
-        self._learner.observe_all([_choice(decision) for decision in self.decisions[-_MOST:]])
+        self._learner.observe_all([found for decision in self.decisions[-_MOST:] for found in _choices(decision)])
 
     def _count(self) -> None:
         """Write the strategies from the decisions into the hub, unless a model maintains it."""
@@ -188,6 +188,5 @@ def _touch(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
 
 
-def _choice(decision: Mapping[str, Any]) -> tuple[Floats, int]:
-    events = decision["events"]
-    return matrix(events), [event["letter"] for event in events].index(decision["accepted"])
+def _choices(decision: Mapping[str, Any]) -> list[tuple[Floats, int]]:
+    return choices(decision["events"], decision["accepted"], decision.get("reasons", ()))

@@ -10,9 +10,8 @@ can conflict with an event in another.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from importlib.util import find_spec
 from typing import Any
@@ -21,24 +20,21 @@ from agentfw import Engagement, Episode, Policy, PolicyAgent, Sampling, Task
 from agentfw.errors import MissingExtraError, UsageError
 
 from .answers import Person
+from .busy_times import busy_times
+from .calendar_reading import Dates
 from .conflicts import Agenda
+from .days_off import days_off
 from .environment import Outcome, RealConflicts
-from .free_times import Hours, draft, nearest_free, taken
-from .ics_events import Entry, Reader
-from .ics_lines import Block, FileLines, Problem
+from .free_times import Hours
+from .ics_lines import FileLines
 from .ics_marking import marked
-from .occurrences import Occurrence, occurrences
-from .people import People, owner_of
+from .people import About, People, owner_of
 from .person_file import PersonFile
+from .proposals import Limits, other_times
 from .sources import Part, Source
-from .zones import Zones, home_of
+from .zones import home_of
 
 __all__ = ["Session", "Wishes"]
-
-_MOST_EVENTS = 20_000
-"""Maximum number of events near the span that are read in full."""
-_DATE = re.compile(rb":(\d{4})(\d{2})(\d{2})")
-_MARGIN = timedelta(days=31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +46,12 @@ class Wishes:
     """First day. Default: today."""
     owner: str = ""
     zone: str = ""
-    relations: Mapping[str, str] = field(default_factory=dict)
-    """Relations of people to the person, by address or domain."""
+    about: About = field(default_factory=About)
+    """What the person's file says."""
     hours: Hours = field(default_factory=lambda: Hours.parse("09:00-17:00"))
     """Working hours, in which other times are proposed."""
+    busy: Mapping[str, Source] = field(default_factory=dict)
+    """Where it is said when other people are busy, by address."""
 
 
 class Session:
@@ -65,18 +63,15 @@ class Session:
         people: People,
         home: tuple[tzinfo, str],
         span: tuple[datetime, datetime],
-        parts: Sequence[tuple[Part, list[Occurrence]]],
-        events: int,
-        problems: list[Problem],
-        hours: Hours,
+        dates: Dates,
+        limits: Limits,
     ) -> None:
-        self.hours = hours
-        self.sources, self.people, self.problems = sources, people, problems
+        self.sources, self.people, self.limits = sources, people, limits
         self.home, self.zone = home
         self.since, self.until = span
-        self.events = events
-        self.parts = parts
-        self.found = sorted((one for _, found in parts for one in found), key=lambda one: (one.start, one.end, one.key))
+        self.parts, self.events, self.problems = dates.dated, dates.events, dates.problems
+        dated = (one for _, found in self.parts for one in found)
+        self.found = sorted(dated, key=lambda one: (one.start, one.end, one.key))
         self.agenda = Agenda(self.found, people, self.home)
         self.outcomes: list[Outcome] = []
         self.stopped = False
@@ -95,30 +90,17 @@ class Session:
         try:
             since = datetime.combine(first, time(), home).astimezone(UTC)
             until = datetime.combine(first + timedelta(days=wishes.days), time(), home).astimezone(UTC)
-            near = (since - _MARGIN, until + _MARGIN)
         except OverflowError:
             raise UsageError(
                 f"{wishes.days} days from {first} go beyond the year 9999", fix="choose another --from"
             ) from None
-        blocks = [part.lines.blocks("VEVENT") for part in parts]
-        read = [[block for block in some if _may_touch(block, near)] for some in blocks]
-        if (count := sum(map(len, read))) > _MOST_EVENTS:
-            raise UsageError(
-                f"{count:,} events may be in these days; at most {_MOST_EVENTS:,} are read",
-                fix="pass fewer --days, or a smaller calendar",
-            )
-        problems: list[Problem] = []
-        dated: list[tuple[Part, list[Occurrence]]] = []
-        for part, some in zip(parts, read, strict=True):
-            own = list(part.lines.problems)
-            reader = Reader(part.lines, Zones(part.lines, own), home, own)
-            entries = [entry for block in some if (entry := reader.entry(block)) is not None]
-            latest = {(entry.uid, entry.instead_of): entry for entry in sorted(entries, key=_revision)}
-            dated.append((part, occurrences(list(latest.values()), since, until, home, own)))
-            problems += own if len(parts) == 1 else [replace(problem, file=part.name) for problem in own]
-        people = People(owner_of(whole, wishes.owner), wishes.relations)
-        events = sum(map(len, blocks))
-        return cls(sources, people, (home, zone), (since, until), dated, events, problems, wishes.hours)
+        span = (since, until)
+        dates = Dates.read(parts, span, home)
+        people = People(owner_of(whole, wishes.owner), wishes.about.relations)
+        off = days_off(dates.dated, wishes.about.country, span, home)
+        others = busy_times(wishes.busy, first, wishes.days, span, home, dates.problems)
+        limits = Limits(wishes.hours, wishes.about.travel, off, others)
+        return cls(sources, people, (home, zone), span, dates, limits)
 
     @property
     def person(self) -> str:
@@ -169,26 +151,10 @@ class Session:
                 yield part, marked(part.lines, marking, self.people.owner, now)
 
     def other_times(self) -> list[dict[str, Any]]:
-        """Another time for each date that was declined, the first of them first; each takes its time from the next."""
-        busy = [taken(one) for one in self.agenda.kept()]
+        """Another time for each date that was declined."""
         within = (max(self.since, datetime.now(UTC)), self.until)
-        found = []
-        for one in sorted((one for each in self.outcomes for one in each.declined), key=lambda one: one.start):
-            to = nearest_free(one.start, one.end - one.start, busy, self.hours, self.home, within)
-            organizer = one.entry.organizer
-            own = organizer is None or self.people.is_owner(organizer)
-            if to is not None:
-                busy.append((to, to + (one.end - one.start)))
-            found.append(
-                {
-                    "title": one.entry.title,
-                    "start": one.start.astimezone(self.home).isoformat(),
-                    "to": None if to is None else to.astimezone(self.home).isoformat(),
-                    "organizer": "" if own or organizer is None else organizer.address,
-                    "message": "" if own or to is None else draft(one, to, self.home),
-                }
-            )
-        return found
+        declined = [one for outcome in self.outcomes for one in outcome.declined]
+        return other_times(declined, self.agenda.kept(), self.people, self.home, within, self.limits)
 
     def write(self) -> list[str]:
         """Write what was decided. Returns where it is now."""
@@ -224,25 +190,6 @@ def _texts(parts: Sequence[Part]) -> Iterator[bytes]:
 
 def _title_kept(decision: Mapping[str, Any]) -> str:
     return next(str(event["title"]) for event in decision["events"] if event["letter"] == decision["accepted"])
-
-
-def _may_touch(block: Block, near: tuple[datetime, datetime]) -> bool:
-    """Whether an event must be read: all series, and events near the span. Most of a calendar is long past."""
-    names = {line.name for line in block.own}
-    if names & {"RRULE", "RDATE", "RECURRENCE-ID"}:
-        return True
-    match = next((_DATE.search(line.content) for line in block.own if line.name == "DTSTART"), None)
-    try:
-        year, month, day = map(int, match.groups()) if match else (0, 0, 0)
-        return near[0] <= datetime(year, month, day, tzinfo=UTC) <= near[1]
-    except ValueError:
-        return True  # the reader reports what is wrong with it
-
-
-def _revision(entry: Entry) -> tuple[int, int]:
-    """If an event is repeated, the highest SEQUENCE counts, and then the last one."""
-    text = entry.texts.get("SEQUENCE", "")
-    return (int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0, entry.block.number)
 
 
 def _recorded(outcome: Outcome, home: tzinfo) -> dict[str, Any]:

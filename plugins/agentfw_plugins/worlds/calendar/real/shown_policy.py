@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from agentfw import Generation, Policy, Request
@@ -12,7 +16,7 @@ __all__ = ["ShownPolicy"]
 
 
 class ShownPolicy(Policy):
-    """Prints each message once, and then asks the policy that it wraps."""
+    """Prints each tool, message and call once, and then asks the policy that it wraps."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -20,10 +24,12 @@ class ShownPolicy(Policy):
         self._shown: set[str] = set()
 
     async def generate(self, request: Request) -> Generation:
-        names = ", ".join(action.name for action in request.actions)
-        self._print("tools", names)
+        for action in request.actions:
+            self._print("tool", f"{action.name}: {action.description}\n{_json(action.parameters)}")
         for message in request.messages:
             self._print(message.role, message.content)
+            for call in message.calls:
+                self._print(message.role, f"{call.name} {_json(call.arguments)}")
         return await self._policy.generate(request)
 
     async def close(self) -> None:
@@ -34,3 +40,7 @@ class ShownPolicy(Policy):
             self._shown.add(line)
             for part in line.splitlines():
                 click.echo(printable(part), err=True)
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    return json.dumps(dict(values), ensure_ascii=False)

@@ -21,7 +21,7 @@ from .occurrences import Occurrence
 __all__ = ["Lister", "Terminal", "span"]
 
 _HELP = """  Enter    take the proposal
-  a, b ..  keep that one; words behind it say why, for a language model: b she's new here
+  a, b ..  keep that one; words behind it say why, and are learned from: b she's my boss
   s        leave all of them as they are
   u        undo your previous answer
   q        stop here; what you answered is written"""

@@ -1,0 +1,68 @@
+"""Days on which nobody should be asked to meet: public holidays and leave.
+
+They come from the person's own calendars, where such days often count as free time, and from the package `holidays` if
+the person's file names a country.
+
+    days_off(dates.dated, "DE-BY", (since, until), home)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta, tzinfo
+from importlib.util import find_spec
+
+from agentfw.errors import MissingExtraError, SettingsError
+
+from .free_times import Span
+from .ics_events import Entry
+from .occurrences import Occurrence
+from .sources import Part
+from .words import named
+
+__all__ = ["days_off"]
+
+
+def days_off(dated: Sequence[tuple[Part, Sequence[Occurrence]]], country: str, span: Span, home: tzinfo) -> list[Span]:
+    """The spans of days off, from midnight to midnight."""
+    found = []
+    for part, dates in dated:
+        calendar = next((block.first_text("X-WR-CALNAME") for block in part.lines.top), "")
+        found += [(one.start, one.end) for one in dates if _is_day_off(one.entry, calendar)]
+    if country:
+        found += _public_holidays(country, span, home)
+    return found
+
+
+def _is_day_off(entry: Entry, calendar: str) -> bool:
+    """Whether an all-day event is a holiday or leave, in one of the four languages.
+
+    Google says in the description what kind of day it is, Outlook and Apple in a category. Leave is in the title.
+    """
+    if not entry.all_day or entry.texts.get("STATUS", "").strip().upper() == "CANCELLED":
+        return False
+    described = entry.texts.get("DESCRIPTION", "").strip().partition("\n")[0]
+    kind = named(". ".join((*entry.categories, described)), "titles")
+    if "day off=no" in kind:
+        return False
+    if "day off" in kind or named(entry.title, "titles").get("day off") == 0:
+        return True
+    return not described and "day off" in named(calendar, "titles")
+
+
+def _public_holidays(country: str, span: Span, home: tzinfo) -> list[Span]:
+    if find_spec("holidays") is None:
+        raise MissingExtraError("public holidays", "calendar", module="holidays")
+    import holidays
+
+    first, last = (moment.astimezone(home).date() for moment in span)
+    state, _, part = country.partition("-")
+    try:
+        known = holidays.country_holidays(state, subdiv=part or None, years=range(first.year, last.year + 1))
+    except NotImplementedError:
+        raise SettingsError(
+            f'no public holidays are known for "{country}"',
+            fix='write a country such as country = "DE", or with its state or province: "DE-BY"',
+        ) from None
+    midnights = [datetime.combine(day, time(), home) for day in sorted(known) if first <= day <= last]
+    return [(midnight, midnight + timedelta(days=1)) for midnight in midnights]
