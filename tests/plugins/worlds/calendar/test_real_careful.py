@@ -139,6 +139,7 @@ def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_fi
     assert "ana@lab" not in err
 
 
+@pytest.mark.slow
 def test_a_server_gets_what_is_shown_and_nothing_else(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
     bodies: list[Any] = []
     answer = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}

@@ -96,6 +96,7 @@ def test_which_events_have_it_decides_what_a_reason_says(why: str, accepted: str
     assert reasons(why, EVENTS, accepted) == expected
 
 
+@pytest.mark.slow
 def test_a_reason_is_learned_from(
     ics_file: Callable[..., Path],
     tmp_path: Path,
