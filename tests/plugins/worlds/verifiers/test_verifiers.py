@@ -1,7 +1,7 @@
 """Environments of the library verifiers: played through the gateway, scored by their rewards, and trained on.
 
 The library needs other releases of openai and mcp than the rest of the tests, so these run in an environment of their
-own: pip install "agentfw[verifiers]" pytest hypothesis torch peft accelerate. Then: pytest tests/plugins/worlds/verifiers
+own: pip install "agentfw[verifiers]" pytest hypothesis torch peft accelerate
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def test_without_the_library_the_error_names_the_extra(host: Host, tmp_path: Pat
 def test_rewards_and_metrics_of_the_library_score_its_examples(host: Host, tmp_path: Path) -> None:
     episodes = played(host, tmp_path, {"id": "vf-sums"}, ["4"], episodes=6)
 
-    assert [episode.utility for episode in episodes] == [0.5, 0.5, 1.5, 0.5, 0.5, 0.5], "only 2 + 2 is 4"
-    assert episodes[2].outcome == {"right": 1.0, "brief": 1.0, "length": 1.0, "timed_out": 0.0}
+    assert [episode.utility for episode in episodes] == [0.25, 0.25, 1.25, 0.25, 0.25, 0.25], "only 2 + 2 is 4"
+    assert episodes[2].outcome == {"right": 1.0, "brief": 0.5, "length": 1.0, "timed_out": 0.0}
     assert [message.content for message in episodes[2].messages] == ["What is 2 + 2?"]
     assert [turn.text for turn in episodes[2].turns] == ["4"]
 
@@ -105,8 +105,8 @@ def test_arguments_choose_the_tasks_of_a_split(host: Host, tmp_path: Path) -> No
     assert [episode.messages[0].content for episode in train] == ["What is 0 + 0?", "What is 1 + 1?"]
 
 
-@with_library
 @with_chat
+@with_library
 @pytest.mark.slow
 def test_a_taskset_without_a_program_is_a_chat(host: Host, tmp_path: Path) -> None:
     episodes = played(host, tmp_path, {"id": "vf-shout"}, ["TEA"], episodes=1)
@@ -115,8 +115,8 @@ def test_a_taskset_without_a_program_is_a_chat(host: Host, tmp_path: Path) -> No
     assert [message.role for message in episodes[0].messages] == ["system", "user"]
 
 
-@with_library
 @with_chat
+@with_library
 @pytest.mark.slow
 def test_tools_of_the_library_are_called(host: Host, tmp_path: Path) -> None:
     [episode] = played(host, tmp_path, {"id": "vf-stock"}, [LOOK, "There is 7."], episodes=1)
@@ -168,8 +168,8 @@ def test_the_model_is_trained_on_examples_of_the_library(host: Host, tmp_path: P
     assert len({turn.version for turn in turns}) == 2, "the second update was played with what the first has learned"
 
 
-@with_library
 @with_chat
+@with_library
 @pytest.mark.slow
 @pytest.mark.parametrize("taskset", ["vf-shout", "vf-stock"])
 def test_the_model_is_trained_in_chats_with_and_without_tools(host: Host, tmp_path: Path, taskset: str) -> None:

@@ -19,7 +19,7 @@ class SumsTask(vf.Task[SumsData]):
 
     @vf.reward(weight=0.5)
     async def brief(self, trace: vf.Trace) -> float:
-        return float(len(trace.last_reply) < 4)
+        return 1 / (1 + len(trace.last_reply))
 
     @vf.metric
     async def length(self, trace: vf.Trace) -> float:
