@@ -13,6 +13,7 @@ from agentfw.runs.spec import (
     OF_RUNS,
     OF_TRAININGS,
     TRAINING_DEFAULTS,
+    BudgetSettings,
     Choice,
     EvaluationSettings,
     RewardChoice,
@@ -35,6 +36,7 @@ _KINDS: Mapping[Any, str] = {
     ToolChoice: "a tool",
     RewardChoice: "a reward",
     SamplingSettings: "a table",
+    BudgetSettings: "a table",
     EvaluationSettings: "a table",
     EngineSettings: "`local`, `ray` or a table",
 }
@@ -52,6 +54,7 @@ def tables() -> str:
         ("A reward", RewardChoice.model_fields),
         ("`[engine]`", EngineSettings.model_fields),
         ("`[sampling]`", SamplingSettings.model_fields),
+        ("`[budget]`", BudgetSettings.model_fields),
         ("`[evaluation]` of a training", EvaluationSettings.model_fields),
     ]
     return "\n\n".join(f"### {title}\n\n{_table(fields)}" for title, fields in parts)

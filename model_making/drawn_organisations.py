@@ -212,17 +212,20 @@ def _replace(meeting: dict[str, Any], old: str, new: str) -> None:
 def write_organisations(folder: Path, count: int, seed: int) -> int:
     """Write `count` files in which a year can be made. Return how many drafts were thrown away."""
     folder.mkdir(parents=True, exist_ok=True)
-    kept = tried = 0
-    while kept < count:
-        path = folder / f"drawn-{seed}-{kept:04d}.yaml"
-        text = yaml.safe_dump(draw_organisation(f"{seed} {tried}"), sort_keys=False, allow_unicode=True, width=1000)
+    kept: set[str] = set()
+    tried = 0
+    while len(kept) < count:
+        path = folder / f"drawn-{seed}-{len(kept):04d}.yaml"
+        drawn = draw_organisation(f"{seed} {tried}")
         tried += 1
-        path.write_text(text, "utf-8")
+        if drawn["organisation"] in kept:  # a folder describes each organisation once
+            continue
+        path.write_text(yaml.safe_dump(drawn, sort_keys=False, allow_unicode=True, width=1000), "utf-8")
         if _works(path):
-            kept += 1
+            kept.add(drawn["organisation"])
         else:
             path.unlink()
-    return tried - kept
+    return tried - len(kept)
 
 
 def _works(path: Path) -> bool:

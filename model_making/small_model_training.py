@@ -159,6 +159,8 @@ def train(folder: Path, lessons: Sequence[Lesson], recipe: Recipe, start: Path |
             means = np.mean(seen[-100:], 0)
             minutes = (time.monotonic() - began) / 60
             print(f"{step + 1}: loss {means[0]:.4f}, right {means[1]:.4f}, {minutes:.1f} min", file=sys.stderr)
+        if (step + 1) % 500 == 0:  # can be measured while the training goes on
+            save(model, folder / "model.safetensors")
     save(model, folder / "model.safetensors")
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from small_model_training import Lesson
 
 from agentfw import Engagement, EventDriven, PolicyAgent, Query, Recollection, Task
+from agentfw.errors import SettingsError
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights
@@ -69,7 +70,12 @@ def _year(split: str, attention: float, organisations: str, index: int) -> list[
     memory = _MeddledHub(settings, index) if index % 5 < 3 else StrategyHubMemory(settings)
     teacher = TeacherPolicy(TeacherSettings(attention=attention))
     agent = PolicyAgent(teacher, memories=[memory], window=2, recall=memory.settings.capacity)
-    episode = asyncio.run(Engagement(environment, agent, EventDriven()).run(task))
+    try:
+        episode = asyncio.run(Engagement(environment, agent, EventDriven()).run(task))
+    except SettingsError:  # a drawn organisation may lack the people for somebody's meetings
+        if environment.settings.organisations:
+            return []
+        raise
     return [([episode.messages[place] for place in turn.shown], turn.text) for turn in episode.turns]
 
 
@@ -94,7 +100,7 @@ class _MeddledHub(StrategyHubMemory):
                 for name in draw.sample(NAMES, draw.randint(1, 6)):
                     weights[name] += draw.randint(-9, 9)
             else:
-                spread = draw.choice((4, 8, 14))
+                spread = draw.choice((4, 8, 14, 20))
                 weights = {name: round(draw.gauss(0, spread)) for name in NAMES}
             hub.update(write_weights({name: max(-40, min(40, weight)) for name, weight in weights.items()}))
         return await super().recall(query)

@@ -18,6 +18,7 @@ from agentfw.metadata import EntryPoint
 from agentfw.out import Out
 
 if TYPE_CHECKING:
+    from agentfw.episode import Usage
     from agentfw.host import Host
     from agentfw.runs.folder import RunFolder
 
@@ -151,14 +152,23 @@ def figure_row(name: str, figure: Mapping[str, Any]) -> list[str]:
 
 
 def usage_words(summary: Mapping[str, Any]) -> str:
-    """The tokens of a summary's record in words; only those that are known, and the judge's if there is one."""
-    words = {"prompt": "prompt", "cached": "of these cached", "sampled": "sampled"}
-    of = {"": summary["usage"], "judge: ": summary["judged"] if any(summary["judged"].values()) else {}}
-    parts = [
-        who + ", ".join(f"{usage[key]:,} {word}" for key, word in words.items() if usage.get(key) is not None)
-        for who, usage in of.items()
-    ]
-    return "; ".join(part for part in parts if not part.endswith(": ") and part)
+    """The tokens of a summary's record in words, with their cost, and those of the judge if there is one."""
+    from agentfw.episode import Usage
+
+    found = {who: _used(Usage(**summary[key])) for who, key in (("", "usage"), ("judge: ", "judged"))}
+    return "; ".join(who + words for who, words in found.items() if words)
+
+
+def _used(usage: Usage) -> str:
+    """The known numbers. Of a program, which has no tokens and costs nothing, none."""
+    if usage.tokens is None and usage.cost is None:
+        return "unknown, and so is their cost: the server doesn't report them"
+    numbers = {"prompt": usage.prompt, "of these cached": usage.cached, "sampled": usage.sampled}
+    if not any(numbers.values()):
+        return ""
+    parts = [f"{number:,} {word}" for word, number in numbers.items() if number is not None]
+    parts += ["cost unknown"] if usage.cost is None else [f"cost {usage.cost:.4g}"] if usage.cost else []
+    return ", ".join(parts)
 
 
 def _short(value: float) -> str:

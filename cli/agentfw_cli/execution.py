@@ -83,7 +83,7 @@ def execute(run: Run, host: Host, out: Out) -> None:
 
 def play(run: Run, out: Out) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
-    from agentfw.errors import AgentfwError, UsageError
+    from agentfw.errors import AgentfwError, BudgetSpentError, UsageError
     from agentfw.host.plugin_guard import stdout_to_stderr
     from agentfw_cli.interrupts import Interrupted, run_until_interrupted
     from agentfw_cli.live import watch
@@ -94,7 +94,10 @@ def play(run: Run, out: Out) -> Summary:
             return run_until_interrupted(lambda give_up: run.execute(observer, give_up))
     except AgentfwError as error:
         if not isinstance(error, UsageError):  # a wrong setting stays wrong
-            error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}".removeprefix("; ")
+            change = f" --set {error.change}" if isinstance(error, BudgetSpentError) else ""
+            error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}{change}".removeprefix(
+                "; "
+            )
         raise
     except Interrupted as interrupted:
         out.error(

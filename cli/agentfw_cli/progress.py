@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentfw.episode import Episode, Turn
+from agentfw.episode import Episode, Turn, Usage
 from agentfw.errors import AgentfwError
 from agentfw.out import counted
 from agentfw.runs.observer import Observer, RunInfo
@@ -48,6 +48,20 @@ class Progress(Observer):
 
     def __init__(self, run: RunInfo, tell: Tell) -> None:
         self.run, self.tell, self.headline = run, tell, run.folder.headline
+        self._used = Usage(0, 0, 0)
+
+    def spent(self, policy: Usage, judges: Usage) -> None:
+        self._used = policy + judges
+
+    def spending(self) -> str:
+        """The tokens so far, what they cost, what both will be at this rate, and their limits."""
+        used, budget = self._used, self.run.spec.budget
+        if used.tokens is None:
+            return "tokens and cost unknown" if used.cost is None else ""
+        share = self.completed() / max(1, self.total())
+        parts = [_spent("tokens", used.tokens, share, budget.tokens)] if used.tokens else []
+        parts += [_spent("cost", used.cost, share, budget.money)] if used.cost else []
+        return "   ".join(parts)
 
     def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
         self.tell(f"left out {', '.join(episodes)}: {error.message}", "yellow")
@@ -134,7 +148,8 @@ class _EpisodeProgress(Progress):
         return [(self._words(), list(self.values))] if len(self.values) > 1 else []
 
     def status(self) -> list[str]:
-        return [self._action] if self._action and self.done < self.episodes else []
+        action = self._action if self.done < self.episodes else ""
+        return [line for line in (action, self.spending()) if line]
 
     def _measured(self, episode: Episode, number: int) -> None:
         _, seen = self._at.get(episode.id, (0, 0))
@@ -146,7 +161,8 @@ class _EpisodeProgress(Progress):
         part = self.completed() * _LINES // self.total()
         if part > self.told:
             self.told = part
-            self.tell(f"{self.completed()}/{self.total()}   {self._words()}".rstrip(), "")
+            words = (f"{self.completed()}/{self.total()}", self._words(), self.spending())
+            self.tell("   ".join(word for word in words if word), "")
 
     def _words(self) -> str:
         last = self.values[-_ROUNDS:] if self.rounds else self.values[-_EPISODES:]
@@ -248,6 +264,7 @@ class _UpdateProgress(Progress):
 
     def status(self) -> list[str]:
         lines = [str(phase) for phase in list(self.phases.values())]
+        lines += [words] if (words := self.spending()) else []
         whole = sum(self.seconds.values())
         shares = "   ".join(f"{name} {seconds / whole:.0%}" for name, seconds in dict(self.seconds).items() if whole)
         return [*lines, shares] if shares else lines
@@ -263,6 +280,20 @@ class _UpdateProgress(Progress):
     def _evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
         self.headline = leading(figures, self.headline)
         self.evaluations[update] = figures[self.headline]
+
+
+def _spent(name: str, amount: float, share: float, limit: float | None) -> str:
+    """An amount so far and, once some of the run is done, about how much it will be."""
+    parts = [f"{name} {_amount(amount)}"]
+    if 0 < share < 1:
+        parts.append(f"about {_amount(float(f'{amount / share:.2g}'))} at the end")
+    if limit is not None:
+        parts.append(f"limit {_amount(limit)}")
+    return ", ".join(parts)
+
+
+def _amount(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 1000 or amount == int(amount) else f"{amount:.3g}"
 
 
 def _short(value: float) -> str:

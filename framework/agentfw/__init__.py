@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from .learner import Batch, Learner, Update
     from .memory import Memory, Query, Recollection
     from .nested import Composed, Nested
+    from .operation import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
     from .optimizer import Advantage, Loss, Optimizer, Scored
     from .policy import Policy
     from .policy_agent import PolicyAgent
+    from .price import Price
     from .request import Action, Brief, Generation, InFlight, Moment, Request, Sampling
     from .runs.observer import Observer, RunInfo
     from .runs.run import Run
@@ -86,14 +88,19 @@ __all__ = [
     "Nested",
     "Observation",
     "Observer",
+    "Operation",
     "Optimizer",
+    "PlayedEpisode",
     "PluginRecord",
     "Policy",
     "PolicyAgent",
+    "PolicyCall",
     "Polling",
+    "Price",
     "Progress",
     "ProjectFile",
     "Query",
+    "Recall",
     "Recollection",
     "Reflex",
     "Registered",
@@ -109,6 +116,7 @@ __all__ = [
     "Scheduled",
     "Score",
     "Scored",
+    "Scoring",
     "Seeds",
     "Session",
     "SessionEnvironment",
@@ -118,6 +126,7 @@ __all__ = [
     "Time",
     "Timeline",
     "Tool",
+    "ToolCall",
     "Toolbox",
     "Track",
     "Tracker",
@@ -159,9 +168,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "learner": ("Batch", "Learner", "Update"),
     "memory": ("Memory", "Query", "Recollection"),
     "nested": ("Composed", "Nested"),
+    "operation": ("Operation", "PlayedEpisode", "PolicyCall", "Recall", "Scoring", "ToolCall"),
     "optimizer": ("Advantage", "Loss", "Optimizer", "Scored"),
     "policy": ("Policy",),
     "policy_agent": ("PolicyAgent",),
+    "price": ("Price",),
     "host.project": ("ProjectFile", "find_project"),
     "request": ("Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"),
     "runs.observer": ("Observer", "RunInfo"),

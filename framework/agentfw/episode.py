@@ -15,13 +15,15 @@ length.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
 
 from .errors import StorageError
 from .timeline import Time
 
 __all__ = ["Call", "Episode", "Event", "Intervention", "Measure", "Message", "Observation", "Task", "Turn", "Usage"]
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class Usage:
     """Token usage of an answer. None means that the policy didn't report the number, which is not the same as zero.
 
     >>> Usage(prompt=100, sampled=5) + Usage(prompt=20, cached=15, sampled=7)
-    Usage(prompt=120, cached=None, sampled=12)
+    Usage(prompt=120, cached=None, sampled=12, cost=0.0)
     """
 
     prompt: int | None = None
@@ -118,10 +120,21 @@ class Usage:
     """Prompt tokens that the server had cached from earlier requests."""
     sampled: int | None = None
     """Generated tokens, including those that an interruption discarded."""
+    cost: float | None = 0.0
+    """What they cost. 0 for a model of one's own, None where a price or a number of tokens isn't known."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Prompt and sampled tokens together."""
+        return None if self.prompt is None or self.sampled is None else self.prompt + self.sampled
 
     def __add__(self, other: Usage) -> Usage:
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return Usage(*(None if one is None or more is None else one + more for one, more in pairs))
+        return Usage(
+            _sum(self.prompt, other.prompt),
+            _sum(self.cached, other.cached),
+            _sum(self.sampled, other.sampled),
+            _sum(self.cost, other.cost),
+        )
 
 
 @dataclass(slots=True)
@@ -247,6 +260,10 @@ class Episode:
             raise StorageError(
                 f"this is not an agentfw episode record: {error!r}", fix="use the agentfw version that wrote it"
             ) from error
+
+
+def _sum(one: Number | None, more: Number | None) -> Number | None:
+    return None if one is None or more is None else one + more
 
 
 def _values(value: object) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ data.
     ├── EndpointError               1   a model server can't be reached or keeps failing
     │   ├── RequestRefusedError     1   the server is up but rejects this request
     │   └── QuotaEndedError         1   the account at a server is used up
+    ├── BudgetSpentError            1   a run has reached its limit on tokens or money
     └── StorageError                1   writing to disk failed; acknowledged data is intact
 
     InterventionRefused                 not a failure: the agent receives it as an observation
@@ -32,6 +33,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "AgentfwError",
+    "BudgetSpentError",
     "DuplicateComponentError",
     "EndpointError",
     "InterventionRefused",
@@ -121,6 +123,15 @@ class RequestRefusedError(EndpointError):
 
 class QuotaEndedError(EndpointError):
     """The account is used up. No other request succeeds until somebody pays or waits, so a run stops and is resumed."""
+
+
+class BudgetSpentError(AgentfwError):
+    """A run has reached its limit on tokens or money. It can be resumed with another one."""
+
+    def __init__(self, message: str, *, fix: str, change: str) -> None:
+        super().__init__(message, fix=fix)
+        self.change = change
+        """The setting with which the run can be resumed, as `--set` takes it."""
 
 
 class StorageError(AgentfwError):

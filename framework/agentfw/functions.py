@@ -123,9 +123,13 @@ def _docstring(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove the titles that pydantic generates from names."""
+    """Remove the titles that pydantic generates from names, and null where it only means that a value is left out."""
     schema.pop("title", None)
     for part in schema.get("properties", {}).values():
         part.pop("title", None)
+        kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(kinds) == 1 and part.get("default", ...) is None:
+            del part["anyOf"], part["default"]
+            part |= kinds[0]
     schema.setdefault("properties", {})
     return schema

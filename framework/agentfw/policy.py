@@ -11,9 +11,12 @@ script, or a server that hides them) leaves them empty but still reports how man
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from .episode import Usage
 from .errors import UsageError, not_implemented
+from .price import FREE, Price
 from .request import Generation, Request, Sampling
 from .timeline import Time
 
@@ -25,6 +28,8 @@ class Policy:
 
     is_program: bool = False
     """Whether it reads `request.moment`, or remembers its episodes. Such a policy can't run in another process."""
+    price: Price | None = FREE
+    """What its tokens cost. None: somebody charges for them, and the user hasn't said how much."""
 
     def open(self, folder: Path) -> None:
         """Keep files in this run's folder. Called once before the first request; a resumed run has the same folder."""
@@ -73,6 +78,10 @@ class Policy:
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
         """World time that an answer takes: the number of tokens times the time per token."""
         return generation.length * time_per_token
+
+    def priced(self, usage: Usage) -> Usage:
+        """The usage with what it cost at the policy's price."""
+        return replace(usage, cost=None if self.price is None else self.price.cost(usage))
 
     async def close(self) -> None:
         """Close connections and processes."""

@@ -47,6 +47,9 @@ class PolicyAgent(Agent):
     def begin(self, task: Task, brief: Brief) -> None:
         self.task, self.brief = task, brief
         self._past: list[list[Message]] = []
+        self._begun: list[int] = []
+        """Where each round begins among the turns; in a world without rounds, each turn that has news."""
+        self._round = 0
         self._open: dict[str, Call] = {}
         self._asked = 0
         self._was_broken_off = False
@@ -117,10 +120,10 @@ class PolicyAgent(Agent):
         return generation if goes_on and shown[len(earlier)].content == generation.text else None
 
     def _window(self) -> list[Message]:
-        """The conversation so far, or its last `window` turns."""
-        turns = self._past if self.window is None else self._past[-self.window :]
-        messages = list(chain.from_iterable(turns))
-        if len(turns) < len(self._past):
+        """The conversation so far, or its last `window` rounds with all their turns."""
+        first = 0 if self.window is None else self._begun[-self.window :][0]
+        messages = list(chain.from_iterable(self._past[first:]))
+        if first:
             # A chat model can't read an answer without its call.
             while messages[0].role == "tool":
                 messages.pop(0)
@@ -159,5 +162,9 @@ class PolicyAgent(Agent):
             lines.insert(1, "You remember:")
         lines += [str(observation) for observation in rest]
         lines += [f"({work.name}: {work.spent:g} of {work.duration:g} done)" for work in moment.in_flight]
-        entry.append(Message("user", "\n".join(lines)))
+        if len(lines) > 1 or not entry:  # after a tool's answer, the time alone says nothing
+            entry.append(Message("user", "\n".join(lines)))
+            if not moment.round or moment.round != self._round:
+                self._round = moment.round
+                self._begun.append(len(self._past))
         self._past.append(entry)

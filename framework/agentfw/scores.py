@@ -18,6 +18,7 @@ from typing import Literal
 
 from .episode import Episode, Usage
 from .errors import SettingsError, not_implemented
+from .policy import Policy
 
 __all__ = [
     "Progress",
@@ -59,6 +60,9 @@ class Score:
 
 class RewardModel:
     """Base class of reward models. Only `score` must be implemented."""
+
+    policy: Policy | None = None
+    """The policy that it asks, if it asks one. A limit on money needs its price."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         """Score the episodes of one task. They come as a group because some models compare its members."""

@@ -184,8 +184,13 @@ def input_key(name: str, field: FieldInfo) -> str:
 
 
 def operational_keys(model: type[BaseModel]) -> set[str]:
-    """The keys of the settings that are marked `OPERATIONAL`."""
-    return {input_key(name, field) for name, field in model.model_fields.items() if OPERATIONAL in field.metadata}
+    """The keys of the settings that are marked `OPERATIONAL`. Those of a table are `table` and `table.key`."""
+    found = set[str]()
+    for name, field in model.model_fields.items():
+        if OPERATIONAL in field.metadata:
+            key = input_key(name, field)
+            found |= {key, *(f"{key}.{inner}" for one in _models_in(field.annotation) for inner in _keys(one))}
+    return found
 
 
 def _keys(model: type[BaseModel]) -> set[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import not_implemented
+from .operation import Operation
 
 __all__ = ["Tracker"]
 
@@ -27,6 +28,13 @@ class Tracker:
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         """Called when a run begins. A resumed run has the same name."""
+
+    def trace(self, operation: Operation) -> None:
+        """Record an operation of an episode: an answer of the policy, a tool call, a recall, a scoring, the whole.
+
+        Operations are told when they are over, so those of several episodes mix, and the episode itself comes after
+        its parts. A run measures them only if a tracker overrides this method.
+        """
 
     def finish(self, summary: Mapping[str, float]) -> None:
         """Called when the run is complete, with its final metrics."""

@@ -44,6 +44,16 @@ def test_the_overhead_of_a_turn_is_measured(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.slow
+def test_a_quota_that_ends_costs_no_answer_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("quota").main(["--users", "4", "--rounds", "2", "--answered", "10", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["answered before the quota ended"] == 10
+    assert result["turns in the record"] == result["requests of the run"] == 28
+    assert result["answered after resuming"] == 18
+    assert result["asked again although answered"] == 0
+
+
+@pytest.mark.slow
 def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> None:
     inbox = load("inbox_interfaces")
     result = inbox.main(["--seeds", "4", "--jobs", "1", "--json"])

@@ -45,6 +45,17 @@ def test_arguments_become_what_the_annotations_say() -> None:
     assert describe(book).check({"room": "Nile", "people": "3"}) == {"room": "Nile", "people": 3, "hours": 1.0}
 
 
+def test_what_may_be_left_out_has_a_plain_type_and_none_is_understood() -> None:
+    def search(words: list[str] | None = None, most: int | str | None = None) -> None: ...
+
+    spec = describe(search)
+
+    assert spec.parameters["properties"]["words"] == {"type": "array", "items": {"type": "string"}}
+    kinds = spec.parameters["properties"]["most"]["anyOf"]
+    assert [kind["type"] for kind in kinds] == ["integer", "string", "null"]
+    assert spec.check({"words": None}) == spec.check({}) == {"words": None, "most": None}
+
+
 def test_every_problem_is_named_at_once() -> None:
     with pytest.raises(InterventionRefused) as raised:
         describe(book).check({"people": "many", "colour": "red"})

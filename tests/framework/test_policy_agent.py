@@ -200,6 +200,46 @@ def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
         assert {message.answers for message in request.messages if message.role == "tool"} <= asked
 
 
+class Quiz(Environment):
+    """Five questions, one a round."""
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self._ask(1)
+
+    def _ask(self, number: int) -> None:
+        self.world.round(number, 5)
+        self.world.observe("question", {"number": number})
+        self._number = number
+
+    @action
+    def answer(self) -> None:
+        """Answer the question."""
+        if self._number < 5:
+            self._ask(self._number + 1)
+        else:
+            self.world.finish()
+
+
+@tool
+def look() -> str:
+    """Look it up."""
+    return "it is blue"
+
+
+@pytest.mark.parametrize("looks", [0, 2])
+def test_a_window_of_rounds_shows_whole_rounds_whatever_their_number_of_turns(looks: int) -> None:
+    turns = [*['{"name": "look"}'] * looks, '{"name": "answer"}'] * 5
+    policy = Scripted(*turns)
+    play(policy, Quiz(), tools=[look], window=3)
+
+    last = policy.requests[-1].messages
+    told = "\n".join(message.content for message in last)
+    assert [number for number in range(1, 6) if f"number={number}" in told] == [3, 4, 5]
+    assert told.count("it is blue") == 3 * looks
+    assert [message.role for message in last[:2]] == ["system", "user"], "no answer without its call"
+
+
 class Notes(Memory):
     """Recalls a line about whatever is asked, and has a tool of its own."""
 
@@ -236,7 +276,7 @@ def test_the_tools_of_a_memory_are_tools_of_the_agent() -> None:
     policy = Scripted('{"name": "look_up", "arguments": {"word": "Ada"}}')
     play(policy, Desk(), memories=[Notes()])
     assert [one.name for one in policy.requests[0].actions] == ["reply", "write", "look_up"]
-    assert policy.requests[1].messages[3] == Message("tool", "Ada: see above", answers="1.0")
+    assert policy.requests[1].messages[3:] == [Message("tool", "Ada: see above", answers="1.0")], "and no empty message"
 
 
 class Slow(Policy):

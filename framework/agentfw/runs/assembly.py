@@ -9,7 +9,7 @@ They are created together, and opened and closed together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +21,11 @@ from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..interfaces import parse_interface
 from ..memory import Memory
+from ..operation import PlayedEpisode, Scoring
 from ..policy import Policy
 from ..policy_agent import PolicyAgent
 from ..request import Sampling
-from ..scores import RewardModel, Schedule, parse_schedule
+from ..scores import RewardModel, Schedule, Score, parse_schedule
 from ..session import Session, SessionEnvironment
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
@@ -33,6 +34,8 @@ from .guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
 from .learning import Learning, check_trainable, make_learning
 from .run_environment import RunEnvironment
 from .spec import Choice, RunSpec
+from .spending import Spending
+from .tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
 
 __all__ = ["Assembly", "assemble"]
 
@@ -57,25 +60,54 @@ class Assembly:
     trackers: list[tuple[Guard, Tracker]]
     learning: Learning | None
     """None without an optimizer."""
+    spending: Spending
+    trace: Trace | None = None
+    """Is told of each operation, where a tracker wants to know."""
 
     async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
         """Play one episode with an agent of its own in a fresh world, and check its figures."""
-        environment = make(self.host, "environment", self.spec.environment, Environment, "environment")
-        # Everybody else who takes part has a guard of their own.
-        with self.environment.guard.calling("", task.id):
-            if isinstance(environment, SessionEnvironment):
-                episode = await self._led(environment, task, policy, sampling, watch)
-            else:
-                episode = await self._engaged(environment, task, policy, sampling, watch)
+        environment, clock = make(self.host, "environment", self.spec.environment, Environment, "environment"), Clock()
+        finish, outcome = "", dict[str, float]()
+        try:
+            # Everybody else who takes part has a guard of their own.
+            with clock, self.environment.guard.calling("", task.id):
+                if isinstance(environment, SessionEnvironment):
+                    episode = await self._led(environment, task, policy, sampling, watch)
+                else:
+                    episode = await self._engaged(environment, task, policy, sampling, watch)
+            finish, outcome = episode.finish, dict(episode.outcome)
+        finally:
+            if self.trace is not None:
+                name = self.spec.environment.name
+                self.trace(PlayedEpisode(task=task, name=name, finish=finish, outcome=outcome, **clock.times))
         self.environment.check(episode)
         return episode
+
+    async def score(self, name: str, group: Sequence[Episode]) -> Sequence[Score]:
+        """Score a group with one reward model."""
+        clock, scores = Clock(), tuple[Score, ...]()
+        try:
+            with clock:
+                scores = tuple(await self.rewards[name].score(group))
+            return scores
+        finally:
+            if self.trace is not None:
+                for episode in group:
+                    own = tuple(score for score in scores if score.episode == episode.id)
+                    self.trace(Scoring(task=episode.task, name=name, scores=own, **clock.times))
 
     async def _engaged(
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
     ) -> Episode:
         spec = self.spec
+        tools = self.tools if self.trace is None else [TracedTool(tool, task, self.trace) for tool in self.tools]
         agent = PolicyAgent(
-            policy, self.tools, self.memories, sampling=sampling, window=spec.window, recall=spec.recall
+            self._traced(policy),
+            tools,
+            self._traced_memories(),
+            sampling=sampling,
+            window=spec.window,
+            recall=spec.recall,
         )
         engagement = Engagement(
             environment,
@@ -112,10 +144,10 @@ class Assembly:
         """A session with the run's policy and memories."""
         spec = self.spec
         return Session(
-            policy,
+            self._traced(policy),
             task,
             environment=spec.environment.name,
-            memories=self.memories,
+            memories=self._traced_memories(),
             recall=spec.recall,
             sampling=sampling,
             sampling_wins=sampling_wins,
@@ -123,10 +155,30 @@ class Assembly:
             watch=watch,
         )
 
+    def _traced(self, policy: Policy) -> Policy:
+        if self.trace is None:
+            return policy
+        teacher = self.learning is not None and policy is self.learning.teacher and self.spec.teacher
+        return TracedPolicy(policy, (teacher or self.spec.policy).name, self.trace)
+
+    def _traced_memories(self) -> Sequence[Memory]:
+        if self.trace is None:
+            return self.memories
+        named = zip(self.memories, self.spec.memories, strict=True)
+        return [TracedMemory(memory, choice.name, self.trace) for memory, choice in named]
+
     def measured_tasks(self) -> list[Task]:
         """The tasks that the run's results come from."""
         count, _, split = self.spec.measured
         return self.environment.tasks(count, split)
+
+    def asked(self) -> dict[str, Policy]:
+        """All policies that take part, by what they are called in errors."""
+        asked = {f"the policy {self.spec.policy.name}": self.policy.policy}
+        if self.spec.teacher is not None and self.learning is not None and self.learning.teacher is not None:
+            asked[f"the teacher {self.spec.teacher.name}"] = self.learning.teacher.policy
+        judges = {f"the judge of {name}": reward.model.policy for name, reward in self.rewards.items()}
+        return asked | {name: judge for name, judge in judges.items() if judge is not None}
 
     def owners(self) -> dict[str, Guard]:
         """The modules of the components that share the event loop. A learner may take as long as it needs."""
@@ -188,8 +240,9 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
         check_trainable(made, spec.policy.name)
-    policy = GuardedPolicy(made, guard("policy", spec.policy))
-    return Assembly(
+    spending = Spending(spec.budget)
+    policy = GuardedPolicy(made, guard("policy", spec.policy), spending)
+    assembly = Assembly(
         spec=spec,
         host=host,
         engine=engine,
@@ -201,10 +254,13 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
         toolboxes=[GuardedToolbox(make(host, "tool", choice, Toolbox), guard("tool", choice)) for choice in spec.tools],
         tools=[],
         rewards={
-            choice.name: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice))
+            choice.name: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice), spending)
             for choice in spec.rewards
         },
         weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
         trackers=[(guard("tracker", choice), make(host, "tracker", choice, Tracker)) for choice in spec.trackers],
         learning=make_learning(spec, host, engine, policy),
+        spending=spending,
     )
+    spending.check(assembly.asked())
+    return assembly

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from ..errors import (
     AgentfwError,
+    BudgetSpentError,
     EndpointError,
     MissingExtraError,
     QuotaEndedError,
@@ -37,7 +38,7 @@ __all__ = ["Failures", "reasons"]
 
 Answer = TypeVar("Answer")
 
-_FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError)
+_FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError, BudgetSpentError)
 """Errors that no other episode can be spared."""
 _PAUSE = 0.5
 """Seconds before the first repetition. Each further pause is twice as long."""

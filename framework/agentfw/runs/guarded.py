@@ -15,7 +15,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
-from ..episode import Episode, Task
+from ..episode import Episode, Task, Usage
 from ..errors import EndpointError
 from ..memory import Memory, Query, Recollection
 from ..policy import Policy
@@ -24,6 +24,8 @@ from ..scores import RewardModel, Score
 from ..timeline import Time
 from ..tool import Tool, Toolbox
 from .components import Guard
+from .spec import BudgetSettings
+from .spending import Spending
 
 __all__ = ["GuardedMemory", "GuardedPolicy", "GuardedReward", "GuardedToolbox", "listed"]
 
@@ -33,8 +35,9 @@ Item = TypeVar("Item")
 class GuardedPolicy(Policy):
     """Asks another policy. Silence until the deadline is an EndpointError: usually its server hangs."""
 
-    def __init__(self, policy: Policy, guard: Guard) -> None:
+    def __init__(self, policy: Policy, guard: Guard, spending: Spending | None = None) -> None:
         self.policy, self.guard = policy, guard
+        self.spending = spending or Spending(BudgetSettings())
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):
@@ -47,8 +50,14 @@ class GuardedPolicy(Policy):
         return await self._answered("stream()", lambda: self.policy.stream(request, tell), request)
 
     async def _answered(self, call: str, ask: Callable[[], Awaitable[Generation]], request: Request) -> Generation:
-        found = await self.guard.answer(call, ask, request.task.id if request.task else "", EndpointError)
+        def answer() -> Awaitable[Generation]:
+            return self.guard.answer(call, ask, request.task.id if request.task else "", EndpointError)
+
+        found = await self.spending.ask(answer)
         self.guard.require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
+        found.usage = self.policy.priced(found.usage)
+        if not found.repeated and not _by_program(self.policy, found.usage):
+            self.spending.count(found.usage)
         return found
 
     async def publish(self, adapter: Path, version: str) -> None:
@@ -61,7 +70,7 @@ class GuardedPolicy(Policy):
 
     def replicas(self) -> Sequence[Policy]:
         with self.guard.calling("replicas()"):
-            return [GuardedPolicy(replica, self.guard) for replica in self.policy.replicas()]
+            return [GuardedPolicy(replica, self.guard, self.spending) for replica in self.policy.replicas()]
 
     def metrics(self) -> Mapping[str, float]:
         with self.guard.calling("metrics()"):
@@ -126,17 +135,21 @@ class GuardedMemory(Memory):
 class GuardedReward(RewardModel):
     """Asks another reward model, and checks its scores: one NaN would spread to every mean."""
 
-    def __init__(self, model: RewardModel, guard: Guard) -> None:
+    def __init__(self, model: RewardModel, guard: Guard, spending: Spending | None = None) -> None:
         self.model, self.guard = model, guard
+        self.spending = spending or Spending(BudgetSettings())
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        found = await self.guard.answer("score()", lambda: self.model.score(group))
+        found = await self.spending.finish(lambda: self.guard.answer("score()", lambda: self.model.score(group)))
         with self.guard.calling("score()"):
             scores, known = listed(found, Score, self.guard), {episode.id for episode in group}
             for score in scores:
                 self._check(score.episode in known, f'scored the unknown episode "{score.episode}"')
                 number = isinstance(score.value, Real) and math.isfinite(score.value)
                 self._check(number, f'gave {score.value} for episode {score.episode} as "{score.component}"')
+            used = sum((score.usage for score in scores), Usage(0, 0, 0))
+        if not _by_program(self.model.policy, used):
+            self.spending.count(judges=used)
         return scores
 
     async def learn(self, episode: Episode) -> None:
@@ -171,6 +184,11 @@ class GuardedToolbox(Toolbox):
 
     async def close(self) -> None:
         await self.guard.answer("close()", self.toolbox.close)
+
+
+def _by_program(policy: Policy | None, usage: Usage) -> bool:
+    """Whether the usage is unknown because a program has no tokens."""
+    return usage.tokens is None and policy is not None and policy.is_program
 
 
 def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:

@@ -163,6 +163,10 @@ def compare_interfaces(
             "interfaces are compared without memories, which would learn from one episode for the next",
             fix="remove them, or compare whole runs: agentfw run ... --interface ..., then agentfw compare RUN RUN",
         )
+    if spec.budget.tokens or spec.budget.money:
+        raise UsageError(
+            "a budget belongs to one run, and a comparison has many", fix="remove it: --set budget.tokens=null"
+        )
     resolved, _ = resolve(spec.model_copy(update={"rewards": (), "trackers": ()}), host)
     # Created once here, so that errors appear before any process is started.
     assembly = assemble(resolved, host)

@@ -64,7 +64,7 @@ class Learning:
         policy: Policy,
         optimizer: tuple[Guard, Optimizer],
         learner: tuple[Guard, Learner],
-        teacher: Policy | None,
+        teacher: GuardedPolicy | None,
         *,
         from_base: bool = False,
     ) -> None:
@@ -252,7 +252,7 @@ class Learning:
                 ) from error
 
 
-def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: Policy) -> Learning | None:
+def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPolicy) -> Learning | None:
     """Create the optimizer, the learner and the teacher of a resolved spec. None if there is no optimizer.
 
     Raises if they can't work together.
@@ -267,14 +267,15 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: Policy) -> 
         learner = RemoteLearner(engine, host, spec)
     else:
         learner = make(host, "learner", spec.learner, Learner, "learner")
-    teacher = None if spec.teacher is None else make(host, "policy", spec.teacher, Policy, "teacher")
+    teacher: GuardedPolicy | None = None
     if spec.teacher is not None and _loss(of_optimizer, optimizer).name == "clipped":
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
             fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
         )
-    if spec.teacher is not None and teacher is not None:
-        teacher = GuardedPolicy(teacher, Guard(host, "policy", spec.teacher.name, spec.deadline))
+    if spec.teacher is not None:
+        made = make(host, "policy", spec.teacher, Policy, "teacher")
+        teacher = GuardedPolicy(made, Guard(host, "policy", spec.teacher.name, spec.deadline), policy.spending)
     from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
     learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher, from_base=from_base)
     if learning.needs_tokens:

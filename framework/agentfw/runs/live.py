@@ -22,6 +22,7 @@ from typing import Self
 from ..episode import Episode, Task
 from ..errors import StorageError
 from ..host import Host
+from ..operation import PlayedEpisode
 from ..seeds import Seeds
 from ..session import Session, extended
 from .assembly import Assembly, assemble
@@ -34,7 +35,7 @@ from .records import Records
 from .resolution import resolve, resolve_again
 from .run import describe_run
 from .spec import RunSpec
-from .summary import Summary, summarize
+from .summary import Summary, summarize, total_usage
 from .tracking import Tracking
 
 __all__ = ["LiveRun", "read_sessions"]
@@ -93,6 +94,9 @@ class LiveRun:
             plan = Plan([], self.assembly.policy, spec.sampling, self._seeds, learns=False, retains=True)
             self._play = Play(self.assembly, plan, records, *self._journals[1:], self._observer)
             self._observer.started(self.info, 0)
+            self.assembly.trace = self._tracking.trace if self._tracking.traces else None
+            self.assembly.spending.tell = self._observer.spent
+            self.assembly.spending.count(*total_usage(self.folder.played()))
             await self._recover(records)
         except BaseException:
             await self.assembly.close()
@@ -140,7 +144,12 @@ class LiveRun:
         await self.keep(session)
         self.ended.add(session.name)
         self.sessions.pop(session.name, None)
-        session.episode.environment = self.assembly.spec.environment.name
+        episode, ended = session.episode, time.time()
+        episode.environment = self.assembly.spec.environment.name
+        if self.assembly.trace is not None:
+            began = ended - (episode.ended - episode.started)
+            whole = PlayedEpisode(task=episode.task, name=episode.environment, began=began, ended=ended, finish=finish)
+            self.assembly.trace(whole)
         return await self._take(session.episode)
 
     async def forget(self, session: Session) -> dict[str, int]:
@@ -217,6 +226,7 @@ class LiveRun:
                 continue
             session = self._session(episode.task)
             session.restore(episode)
+            self.assembly.spending.count(episode.usage)
             self.sessions[session.name] = session
             if session.over:
                 await self.conclude(session, episode.finish)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..episode import Episode, Turn
+from ..episode import Episode, Turn, Usage
 from ..errors import AgentfwError
 from ..scores import Score
 from ..statistics import Interval
@@ -60,6 +60,9 @@ class Observer:
 
     def turned(self, episode: Episode, turn: Turn) -> None:
         """The policy has answered."""
+
+    def spent(self, policy: Usage, judges: Usage) -> None:
+        """An answer took tokens. These are the totals of the run, earlier executions included."""
 
     def played(self, episode: Episode) -> None:
         """An episode is on disk but not scored yet."""

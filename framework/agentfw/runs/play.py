@@ -118,7 +118,9 @@ class Play:
             # Also those of further groups, which are asked for later.
             if episode.id not in finished and episode.id not in self.failures:
                 self.played[episode.id] = episode
-            if line is not None:
+            if line is None:
+                self.assembly.spending.count(episode.usage)  # what was scored is counted by its line
+            else:
                 await self._learn(episode, float(line["reward"]))
                 self._retain(episode, line)
 
@@ -269,8 +271,8 @@ class Play:
     async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
         """Score a group with all reward models."""
         scores: list[Score] = []
-        for name, model in self.assembly.rewards.items():
-            for score in await self.failures.retried(partial(model.score, episodes)):
+        for name in self.assembly.rewards:
+            for score in await self.failures.retried(partial(self.assembly.score, name, episodes)):
                 source = self.sources.setdefault(score.component, name)
                 if source != name:
                     raise UsageError(

@@ -133,15 +133,20 @@ def _clock(seconds: Mapping[str, float]) -> float:
 
 
 def _cards_of_usage(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The tokens of the policy and of the judge, where they are reported."""
+    """The tokens of the policy and of the judge, and what they cost. Programs have none."""
     cards = []
-    for title, key in (("prompt tokens", "usage"), ("judge, prompt tokens", "judged")):
+    for of, key in (("", "usage"), ("judge, ", "judged")):
         usage = Usage(**summary[key])
-        if usage.prompt is None or (key == "judged" and not usage.prompt):
-            continue
-        sampled = "" if usage.sampled is None else f"{usage.sampled:,} sampled"
-        cached = "" if usage.cached is None else f"{usage.cached:,} from a cache"
-        cards.append((title, f"{usage.prompt:,}", ", ".join(filter(None, (cached, sampled)))))
+        if usage.tokens is None and usage.cost is None:
+            cards.append((f"{of}prompt tokens", "unknown", "not reported by the server, so their cost is unknown"))
+        elif usage.prompt:
+            sampled = "" if usage.sampled is None else f"{usage.sampled:,} sampled"
+            cached = "" if usage.cached is None else f"{usage.cached:,} from a cache"
+            cards.append((f"{of}prompt tokens", f"{usage.prompt:,}", ", ".join(filter(None, (cached, sampled)))))
+            if usage.cost is None:
+                cards.append((f"{of}cost", "unknown", "its price is not set"))
+            elif usage.cost:
+                cards.append((f"{of}cost", f"{usage.cost:.4g}", "in the currency of its price"))
     return cards
 
 

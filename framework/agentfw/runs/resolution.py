@@ -69,7 +69,8 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
     def as_before(kind: str, choice: Choice, where: str) -> Choice:
         if where not in settings:
             return choice
-        new = {key: value for key, value in complete(choice.checked).items() if f"{where}.{key}" in given}
+        changed = {key.removeprefix(f"{where}.").partition(".")[0] for key in given if key.startswith(f"{where}.")}
+        new = {key: value for key, value in complete(choice.checked).items() if key in changed}
         return _as_before(host, kind, choice, where, {**settings[where], **new})
 
     return _changed(resolved, as_before)

@@ -26,7 +26,7 @@ from .loop import Loop, curriculum
 from .observer import Observer, RunInfo, told_together
 from .resolution import as_given, in_force, plugins_of, resolve, resolve_again
 from .spec import RunSpec
-from .summary import Summary, summarize
+from .summary import Summary, summarize, total_usage
 from .tracking import Tracking
 
 __all__ = ["Run", "describe_run"]
@@ -93,6 +93,9 @@ class Run:
             await assembly.open(self.folder.path)
             loop = Loop(self.folder, assembly, observer)
             observer.started(self.info, loop.state.update)
+            assembly.trace = tracking.trace if tracking.traces else None
+            assembly.spending.tell = observer.spent
+            assembly.spending.count(*total_usage(self.folder.played()))
             await loop.run()
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)

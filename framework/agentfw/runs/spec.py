@@ -55,6 +55,7 @@ __all__ = [
     "OF_RUNS",
     "OF_TRAININGS",
     "TRAINING_DEFAULTS",
+    "BudgetSettings",
     "Choice",
     "EvaluationSettings",
     "RewardChoice",
@@ -158,6 +159,17 @@ class SamplingSettings(Settings):
         return Sampling(self.temperature, self.top_p, self.max_tokens, seed)
 
 
+class BudgetSettings(Settings):
+    """What a run may use. At a limit it stops in good order, and can be resumed with a higher one."""
+
+    tokens: int | None = Field(
+        None, ge=1, description="Maximum number of prompt and sampled tokens, of the policy and of judges"
+    )
+    money: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Maximum cost, in the currency of the prices (`policy.price`)"
+    )
+
+
 class EvaluationSettings(Settings):
     """How a training evaluates the policy: always on the same held-out tasks."""
 
@@ -223,7 +235,16 @@ class RunSpec(Settings):
         description="Share of the episodes (of a run, an update or an evaluation) that may fail and be left out; "
         "the run stops when more do. Default: 0.1, in a training 0.25",
     )
-    window: int | None = Field(None, ge=1, description="Number of past turns that the policy reads. Default: all")
+    budget: Annotated[BudgetSettings, OPERATIONAL] = Field(
+        default_factory=lambda: BudgetSettings.model_validate({}),
+        description="Limits on tokens and money, at which the run stops and can be resumed",
+    )
+    window: int | None = Field(
+        None,
+        ge=1,
+        description="Number of rounds that the policy reads, the current one included; of turns, in a world without "
+        "rounds. Default: all",
+    )
     recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")
     sampling: SamplingSettings = Field(
         default_factory=SamplingSettings, description="Sampling of the policy; a key that is left out is up to it"

@@ -28,6 +28,7 @@ __all__ = [
     "intervals",
     "leading",
     "summarize",
+    "total_usage",
 ]
 
 
@@ -168,7 +169,7 @@ def summarize(
 ) -> Summary:
     """Summarize what is on disk, together with the results of simple players."""
     played, state = list(folder.played()), State.read(folder.path)
-    episodes = folder.metrics()
+    episodes, (usage, judged) = folder.metrics(), total_usage(played)
     return Summary(
         run=folder.id,
         environment=str(folder.about["spec"]["environment"]["name"]),
@@ -176,8 +177,8 @@ def summarize(
         turns=sum(int(record["turns"]) for record in played),
         tokens=sum(int(record["tokens"]) for record in played),
         failures=sum(int(record["failures"]) for record in played),
-        usage=sum((Usage(**record["usage"]) for record in played), Usage(0, 0, 0)),
-        judged=sum((Usage(**record["judged"]) for record in played), Usage(0, 0, 0)),
+        usage=usage,
+        judged=judged,
         seconds=round(seconds, 3),
         figures=intervals(episodes),
         references={
@@ -193,6 +194,14 @@ def summarize(
         before=intervals(folder.evaluation(0).metrics()) if folder.planned_updates else {},
         failed=reasons(folder.failed()),
     )
+
+
+def total_usage(played: Iterable[Mapping[str, Any]]) -> tuple[Usage, Usage]:
+    """What the policy and the reward models used in all these episodes, from their lines of metrics.jsonl."""
+    usage = judged = Usage(0, 0, 0)
+    for record in played:
+        usage, judged = usage + Usage(**record["usage"]), judged + Usage(**record["judged"])
+    return usage, judged
 
 
 def _or_none(value: float) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..episode import Episode
 from ..errors import AgentfwError
+from ..operation import Operation
 from ..statistics import Interval
 from ..tracker import Tracker
 from .components import Guard
@@ -51,12 +52,21 @@ class Tracking(Observer):
     def close(self) -> None:
         self._tell("close")
 
+    @property
+    def traces(self) -> bool:
+        """Whether a tracker wants to be told of operations."""
+        return any(type(tracker).trace is not Tracker.trace for _, tracker in self.trackers)
+
+    def trace(self, operation: Operation) -> None:
+        self._tell("trace", operation)
+
     def _tell(self, method: str, *arguments: object) -> None:
         for guard, tracker in list(self.trackers):
             try:
-                # A copy: whatever it does to the metrics, the others and the run keep theirs.
+                # A copy: whatever it does to the metrics, the others and the run keep theirs. An operation can't be
+                # changed.
                 with guard.calling(f"{method}()"):
-                    getattr(tracker, method)(*deepcopy(arguments))
+                    getattr(tracker, method)(*(arguments if method == "trace" else deepcopy(arguments)))
             except AgentfwError as error:
                 self.trackers.remove((guard, tracker))
                 with suppress(Exception, SystemExit):

@@ -23,6 +23,7 @@ _RUN = "2026-01-05-teahouse-7f3a"
 _SETTINGS: Mapping[str, Any] = {
     "environment": {"name": "teahouse", "settings": {"guests": 3, "drinks": ["tea", "coffee"], "note": "ünï 🫖"}},
     "horizon": None,
+    "policy": {"name": "host", "settings": {"temper": "calm"}},
     "memories": [],
     "seed": 7,
 }

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from agentfw import Reply, Session
 from agentfw.errors import (
     AgentfwError,
+    BudgetSpentError,
     EndpointError,
     MissingExtraError,
     PluginError,
@@ -264,6 +265,8 @@ def _problem(error: AgentfwError) -> BadRequest:
         return BadRequest(words, 503, code="not_recorded")
     if isinstance(error, RequestRefusedError):
         return BadRequest(words, 400)
+    if isinstance(error, BudgetSpentError):
+        return BadRequest(words, 429, code="insufficient_quota")
     if isinstance(error, EndpointError):
         return BadRequest(words, 502, code="policy_unreachable")
     if isinstance(error, PluginError):

@@ -1,7 +1,7 @@
 """Answers of a server, kept in a run's folder, so that a resumed run asks nothing again that was answered.
 
     kept = KeptAnswers(folder / "answers.jsonl")
-    if (reply := kept.find(asked)) is None:
+    if kept.find(asked) is None:
         await kept.keep(asked, reply)
 
 An interrupted episode is played again from its beginning. Its requests are then the same, up to where it stopped.
@@ -13,11 +13,17 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentfw.runs import Journal, read_journal
 
-__all__ = ["KeptAnswers"]
+__all__ = ["KeptAnswer", "KeptAnswers"]
+
+
+class KeptAnswer(NamedTuple):
+    reply: object
+    repeated: bool
+    """Whether this process has had it before, from the server or from the file."""
 
 
 class KeptAnswers:
@@ -27,10 +33,16 @@ class KeptAnswers:
         self._path = path
         self._journal: Journal | None = None
         self._replies: dict[str, Any] = {record["asked"]: record["reply"] for record in read_journal(path)}
+        self._given = set[str]()
 
-    def find(self, asked: Mapping[str, Any]) -> object | None:
+    def find(self, asked: Mapping[str, Any]) -> KeptAnswer | None:
         """The reply to this request, or None if it was never answered."""
-        return self._replies.get(_digest(asked))
+        digest = _digest(asked)
+        if digest not in self._replies:
+            return None
+        repeated = digest in self._given
+        self._given.add(digest)
+        return KeptAnswer(self._replies[digest], repeated)
 
     async def keep(self, asked: Mapping[str, Any], reply: object) -> None:
         """Save a reply. It is on disk when this returns."""
@@ -38,6 +50,7 @@ class KeptAnswers:
             self._journal = Journal.open(self._path)
         digest = _digest(asked)
         self._replies[digest] = reply
+        self._given.add(digest)
         await self._journal.commit({"asked": digest, "reply": reply})
 
     def close(self) -> None:

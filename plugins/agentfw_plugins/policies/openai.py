@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from agentfw import OPERATIONAL, Generation, Policy, Request, Settings
+from agentfw import OPERATIONAL, Generation, Policy, Price, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
 
 from .endpoint import Endpoint, Malformed, Refused, key_in
@@ -76,6 +76,11 @@ class OpenAISettings(Settings):
         description="Whether to request token ids and logprobs. Training needs them. `on`: an error if there are none. "
         "`off`: smaller answers.",
     )
+    price: Annotated[Price | None, OPERATIONAL] = Field(
+        None,
+        description="Prices per million tokens, in any currency: `prompt`, `sampled` and, if there is one, `cached`. "
+        "Default: the cost is unknown.",
+    )
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Additional fields of the request, for options of this server."
     )
@@ -103,7 +108,7 @@ class OpenAIPolicy(Policy):
     """A model behind an OpenAI-compatible API."""
 
     def __init__(self, settings: OpenAISettings) -> None:
-        self.settings = settings
+        self.settings, self.price = settings, settings.price
         self._model = settings.model
         self._refused: set[str] = set()
         self._kept: KeptAnswers | None = None
@@ -120,8 +125,10 @@ class OpenAIPolicy(Policy):
 
     async def generate(self, request: Request) -> Generation:
         names = {action.name for action in request.actions}
-        if self._kept is not None and (reply := self._kept.find(self._asked(request))) is not None:
-            return self._marked(read_answer(reply, names))
+        if self._kept is not None and (kept := self._kept.find(self._asked(request))) is not None:
+            generation = self._marked(read_answer(kept.reply, names))
+            generation.repeated = kept.repeated
+            return generation
         async with self._endpoint.slot() as until:
             try:
                 model = await self._named(until)

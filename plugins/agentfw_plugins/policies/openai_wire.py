@@ -80,12 +80,18 @@ def read_answer(reply: object, names: Collection[str]) -> Generation:
 
 
 def read_usage(reply: Mapping[str, Any]) -> Usage:
-    """What a server says that an answer cost. A value that is no count is taken for unknown."""
+    """How many tokens a server says that an answer took. A value that is no count is taken for unknown."""
     usage = reply.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    return Usage(*map(_tokens, (usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))))
+    # Where servers report it: OpenAI and vLLM, Moonshot, DeepSeek.
+    found = (
+        details.get("cached_tokens") if isinstance(details, Mapping) else None,
+        usage.get("cached_tokens"),
+        usage.get("prompt_cache_hit_tokens"),
+    )
+    cached = next((tokens for tokens in map(_tokens, found) if tokens is not None), None)
+    return Usage(_tokens(usage.get("prompt_tokens")), cached, _tokens(usage.get("completion_tokens")))
 
 
 def _tokens(value: object) -> int | None:

@@ -66,6 +66,7 @@ class JudgedReward(RewardModel, Generic[Judge]):
     """Name of the reward, for errors."""
     cache_file: str
     """Name of the file of judgements in the run's folder."""
+    policy: Policy
 
     def __init__(self, settings: JudgeSettings, host: Host) -> None:
         choice = settings.policy
@@ -75,10 +76,12 @@ class JudgedReward(RewardModel, Generic[Judge]):
                 f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="choose another policy"
             )
         self.policy = made
-        about = {"settings": choice.settings, "sampling": settings.sampling.model_dump()}
+        decisive = {key: value for key, value in choice.settings.items() if key != "price"}
+        about = {"settings": decisive, "sampling": settings.sampling.model_dump()}
         version = host.find("policy", choice.name).record.version
         self.name = f"{choice.name} {version} {json.dumps(about, sort_keys=True, default=str)}"
-        """Identifies the judge: policy, version, settings and sampling. A change invalidates cached judgements."""
+        """Identifies the judge: policy, version, settings and sampling. A change invalidates cached judgements; another
+        price is none."""
         self.cache: str | Path = settings.cache or ":memory:"
         self._sampling, self._in_folder = settings.sampling, not settings.cache
         self._made: Judge | None = None
@@ -121,7 +124,7 @@ class JudgedReward(RewardModel, Generic[Judge]):
             )
         except RequestRefusedError as error:
             raise JudgeRefused(str(error)) from error
-        return Answer(generation.text, Usage(*astuple(generation.usage)))
+        return Answer(generation.text, Usage(*astuple(self.policy.priced(generation.usage))))
 
 
 @contextmanager

@@ -32,5 +32,13 @@ REGISTRATION = Registration(
             extra="track",
             needs=("wandb",),
         ),
+        Component(
+            "otel",
+            "agentfw_plugins.trackers.otel:OtelTracker",
+            "Sends OpenTelemetry spans of turns, tool calls, recalls and scores",
+            settings="agentfw_plugins.trackers.otel:OtelSettings",
+            extra="otel",
+            needs=("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+        ),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from agentfw.host import Host
 from agentfw.runs.folder import RunFolder
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
+from agentfw.runs.summary import Summary
 from agentfw.testing import fresh_host
 from agentfw_plugins.rewards.rubric import Rubric
 
@@ -112,7 +114,7 @@ def test_a_run_that_goes_on_asks_for_no_mark_twice(host: Host, tmp_path: Path) -
     again = Run.open(RunFolder.open(run.folder.path), host)
     asyncio.run(again.execute())
 
-    nothing = {"prompt": 0, "cached": 0, "sampled": 0}
+    nothing = {"prompt": 0, "cached": 0, "sampled": 0, "cost": 0}
     assert len(QUESTIONS) == asked
     assert again.folder.metrics() == [record | {"judged": nothing} for record in before]
 
@@ -252,6 +254,7 @@ def server() -> Iterator[Server]:
 
 def served(server: Server, **settings: Any) -> dict[str, Any]:
     own = {"base_url": f"http://127.0.0.1:{server.server_port}/v1", "model": "judge", "retries": 0, "deadline": 20}
+    own |= {"price": {"prompt": 10.0, "cached": 1.0, "sampled": 100.0}}
     return {"name": "rubric", "settings": {"policy": {"name": "openai", "settings": own}, **settings}}
 
 
@@ -270,8 +273,9 @@ def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: 
     assert summary.figures["rubric_failed"].estimate == 0.0
     assert len(set(rewards(run.folder)[:3])) > 1
     assert len(server.bodies) == 4
-    assert summary.judged == Usage(prompt=400, cached=160, sampled=28)
-    assert run.folder.summary()["judged"] == {"prompt": 400, "cached": 160, "sampled": 28}
+    assert replace(summary.judged, cost=None) == Usage(prompt=400, cached=160, sampled=28, cost=None)
+    assert summary.judged.cost == pytest.approx((240 * 10 + 160 * 1 + 28 * 100) / 1_000_000)
+    assert Summary.from_record(run.folder.summary()).judged == summary.judged
     system = server.bodies[0]["messages"][0]["content"]
     assert "Handling a mail in time counts." in system
     assert "Writing counts, too." in system

@@ -65,6 +65,8 @@ def read_weights(path: Path, names: Sequence[str]) -> dict[str, float]:
 class LinearPolicy(Policy):
     """Serves all requests of a run with the same weights."""
 
+    is_program = True
+
     def __init__(self, settings: LinearSettings | None = None) -> None:
         settings = settings or LinearSettings()
         self.weights = settings.start()

@@ -98,7 +98,8 @@ class CalendarConflicts(Environment):
     of a series, when it was called, and whether it can be moved. Tags that would say nothing special are left out.
     Decide which event this person would keep, and rank all events from the one they would keep first to the one they'd
     drop first. Nobody tells you what they care about. After each decision they say which event they kept and one thing
-    that mattered to them; learn from it.
+    that mattered to them; learn from it. The number in brackets above a message is the time, in hours since the year's
+    first conflict.
     """
 
     headline = "error"
@@ -124,7 +125,9 @@ class CalendarConflicts(Environment):
             properties = {name: dict(schema) for name, schema in offered.parameters["properties"].items()}
             properties["accept"]["enum"] = letters
             properties["ranking"]["items"] = {"type": "string", "enum": letters}
-            actions.append(replace(offered, parameters={**offered.parameters, "properties": properties}))
+            del properties["ranking"]["default"]  # a decision without one counts, but it is scored
+            parameters = {**offered.parameters, "properties": properties, "required": ["accept", "ranking"]}
+            actions.append(replace(offered, parameters=parameters))
         return replace(brief, actions=tuple(actions))
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from string import Formatter
 
@@ -177,8 +177,14 @@ def load_folder(folder: Path) -> tuple[Schema, ...]:
     paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")], key=lambda path: path.name)
     if not paths:
         raise SettingsError(f"{folder} has no .yaml file", fix="copy one of the shipped schemas there and change it")
+    return _loaded(tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths))
+
+
+@lru_cache(maxsize=8)
+def _loaded(files: tuple[tuple[Path, int, int], ...]) -> tuple[Schema, ...]:
+    """Each episode asks for them. A file that has changed is read again."""
     schemas: dict[str, Schema] = {}
-    for path in paths:
+    for path, _, _ in files:
         schema = load_schema(path)
         other = schemas.get(schema.archetype)
         if other is not None:
@@ -190,7 +196,6 @@ def load_folder(folder: Path) -> tuple[Schema, ...]:
     return tuple(schemas.values())
 
 
-@cache
 def shipped_schemas() -> tuple[Schema, ...]:
     return load_folder(ARCHETYPES)
 

@@ -4,16 +4,18 @@ Everything that decides is written down: the weights in the hub's text, the sums
 change before it is made. So the next answer follows from what can be read, and a small model can learn it step by step.
 
     named: client attends for, wrong: +6 to +12
-    kept B: client attends +12 to +13, in person -3 to -2
-    decided A: superior attends +15 to +14, in person -2 to -3
+    step: B 3 +6 9, A 12 +0 12: -3, 2
+    kept B: client attends +12 to +14, in person -3 to -1
+    rival A: superior attends +15 to +13, in person -1 to -3
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +15, ...", ...]}}</tool_call>
     A: due today +15 15, just the two of us -3 12; A 12
     B: 0; A 12
-    C: client attends +13 13; C 13
+    C: client attends +14 14; C 14
     <tool_call>{"name": "decide", "arguments": {"accept": "C", "ranking": ["C", "A", "B"], "reason": "client attends"}}</tool_call>
 
-After a term come its weight and the sum so far; at the end of a line stands the best event so far. A weight is in
-halves of what people usually mean by one point.
+After a term come its weight and the sum so far; at the end of a line stands the best event so far. The line `step` has
+what two events of the last round were worth, how naming has changed that, by how much the kept one is ahead now, and
+the step by which their weights move.
 
     >>> read_weights(["due today +15, due this week +0", "client attends -2"])["client"]
     -2
@@ -30,7 +32,7 @@ from .principles import vocabulary
 
 __all__ = [
     "Valued",
-    "read_terms",
+    "read_valued",
     "read_weights",
     "terms",
     "value",
@@ -38,6 +40,7 @@ __all__ = [
     "write_decision",
     "write_moved",
     "write_named",
+    "write_step",
     "write_valued",
     "write_weights",
 ]
@@ -49,6 +52,7 @@ _NAME_OF = {label: name for name, label in LABELS.items()}
 _ENTRY = 4
 """Number of weights per entry of the hub; twenty principles fill five entries."""
 _WEIGHT = re.compile(r"([a-z][^,+\-\d]*?) ([+-]\d+)")
+_TOTAL = re.compile(r"-?\d{1,6}$")
 _LINE = re.compile(r"^([A-Z]): (.*); [A-Z] -?\d+$", re.MULTILINE)
 
 
@@ -107,12 +111,23 @@ def write_moved(what: str, letter: str, had: Sequence[tuple[str, int]], weights:
     return f"{what} {letter}: {', '.join(moved) or '0'}"
 
 
-def read_terms(thought: str) -> dict[str, list[str]]:
-    """The principles that each event triggers, by the lines of an answer, in the order of the vocabulary."""
-    found: dict[str, list[str]] = {}
+def write_step(before: Sequence[Valued], after: Sequence[Valued], step: int) -> str:
+    """What the kept event and its rival were worth, how that has changed, how far the kept one is ahead, the step."""
+    sums = [
+        f"{old.letter} {old.total} {new.total - old.total:+d} {new.total}"
+        for old, new in zip(before, after, strict=True)
+    ]
+    return f"step: {', '.join(sums)}: {after[0].total - after[1].total:+d}, {step}"
+
+
+def read_valued(thought: str) -> dict[str, Valued]:
+    """The events by the lines of an answer: what each triggers, in the order of the vocabulary, and its sum."""
+    found: dict[str, Valued] = {}
     for letter, parts in _LINE.findall(thought):
         there = {_NAME_OF.get(label) for label, _ in _WEIGHT.findall(parts)}
-        found[letter] = [name for name in NAMES if name in there]
+        total = _TOTAL.search(parts)
+        if total:
+            found[letter] = Valued(letter, tuple(name for name in NAMES if name in there), int(total[0]))
     return found
 
 

@@ -5,10 +5,12 @@ and the events) and in its previous answer. So its answers show how to use the h
 
     agentfw run calendar --policy teacher --memory strategyhub --set memory.strategyhub.show=true
 
-What it does with a feedback (weights are integers, two to a point): what the user names weighs at least eight in its
-direction; where the decision was wrong at least ten, and six more than before. Then, where it was wrong, all that the
-kept event has counts one more and all that the decided one has counts one less, so that what both have stays as it
-was. Which they are stands in its last answer. Chosen among such rules on training users.
+What it does with a feedback (weights are integers, three and a half to a point): what the user names weighs at least
+ten in its direction, and one more than before; where the decision was wrong at least twelve, and four more. Then the
+kept event is compared with its rival, which is the decided one, or the second best where the decision was right. All
+that the kept event has counts a step more, and all that its rival has a step less, so that what both have stays as it
+was. The step is the greater, the further the kept event is behind, and nothing where the decision was right and clear.
+What both were worth stands in its last answer. Chosen among such rules on training users.
 
 What it expects of a role before the first feedback are the weights that best explain what training users in that role
 chose: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
@@ -19,6 +21,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -29,7 +32,8 @@ from agentfw import Generation, Message, Moment, Observation, Policy, Request, S
 
 from .scratchpad import (
     NAMES,
-    read_terms,
+    Valued,
+    read_valued,
     read_weights,
     terms,
     value,
@@ -37,6 +41,7 @@ from .scratchpad import (
     write_decision,
     write_moved,
     write_named,
+    write_step,
     write_valued,
     write_weights,
 )
@@ -44,7 +49,11 @@ from .scratchpad import (
 __all__ = ["ROLES_FILE", "TeacherPolicy", "TeacherSettings", "expected_of", "learned"]
 
 ROLES_FILE = Path(__file__).parent / "teacher_roles.json"
-_RIGHT, _WRONG, _MORE, _MOST = 8, 10, 6, 40
+_MOST = 40
+_NAMED = {False: (10, 1), True: (12, 4)}
+"""What is named weighs at least so much, and so much more than before: where the decision was right, and wrong."""
+_CLEAR, _BEHIND, _STEPS = 8, 4, 3
+"""From here on the kept event is clearly ahead; being so far from the lead adds another step of five; at most three."""
 
 
 class TeacherSettings(Settings):
@@ -84,7 +93,7 @@ def _answer(
         for conflict in moment.of("conflict"):
             weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
             said = [_update(weights)]
-    thought = read_terms(_last_answer(messages))
+    thought = read_valued(_last_answer(messages))
     for feedback in moment.of("feedback") if learns else ():
         said = learned(weights, feedback, thought)
     for conflict in moment.of("conflict"):
@@ -93,7 +102,7 @@ def _answer(
     return said
 
 
-def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Sequence[str]]) -> list[str]:
+def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Valued]) -> list[str]:
     """Update `weights` and return the lines that say so; there is a call only if something changed."""
     because = feedback.data["because"]
     name, valued = because["principle"], because["valued"]
@@ -102,15 +111,38 @@ def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str
     kept, decided = feedback.data["accepted"], feedback.data["chosen"]
     wrong, before = kept != decided, dict(weights)
     sign, had = (1 if valued else -1), weights.get(name, 0)
+    least, more = _NAMED[wrong]
     felt = sign * had
-    weights[name] = sign * max(felt, min(max(_WRONG, felt + _MORE) if wrong else _RIGHT, _MOST))
+    weights[name] = sign * max(felt, min(max(least, felt + more), _MOST))
     said = [write_named(name, valued, wrong, had, weights[name])]
-    if wrong and kept in thought and decided in thought:
-        for what, letter, step in (("kept", kept, 1), ("decided", decided, -1)):
-            moved = [(one, weights.get(one, 0)) for one in thought[letter]]
-            weights |= {one: max(-_MOST, min(_MOST, weight + step)) for one, weight in moved}
-            said.append(write_moved(what, letter, moved, weights))
+    rival = decided if wrong else _second(thought, kept)
+    if kept in thought and rival in thought:
+        said += _moved(weights, weights[name] - had, name, [thought[kept], thought[rival]], wrong)
     return [*said, _update(weights)] if weights != before else said
+
+
+def _second(thought: Mapping[str, Valued], kept: str) -> str:
+    """The best event beside the kept one; among equals the first."""
+    others = [event for event in thought.values() if event.letter != kept]
+    return max(others, key=lambda event: event.total).letter if others else ""
+
+
+def _moved(weights: dict[str, int], by: int, name: str, before: Sequence[Valued], wrong: bool) -> list[str]:
+    """Move the weights of what the kept event and its rival have, and return the lines that say so."""
+    after = [replace(event, total=event.total + by * (name in event.terms)) for event in before]
+    step = _step(after[0].total - after[1].total, wrong)
+    said = [write_step(before, after, step)]
+    for what, event, way in (("kept", before[0], step), ("rival", before[1], -step)) if step else ():
+        moved = [(one, weights.get(one, 0)) for one in event.terms]
+        weights |= {one: max(-_MOST, min(_MOST, weight + way)) for one, weight in moved}
+        said.append(write_moved(what, event.letter, moved, weights))
+    return said
+
+
+def _step(ahead: int, wrong: bool) -> int:
+    if not wrong:
+        return int(ahead < _CLEAR)
+    return min(max(-(-(_BEHIND - ahead) // 5), 1), _STEPS)
 
 
 def _update(weights: Mapping[str, int]) -> str:

@@ -16,8 +16,9 @@ A turn that decides is judged by these steps, each right or wrong:
 | the line of each event | has all that the event triggers, with its weights, the sums, and the best so far |
 | the decision | is the event worth most, the first of equals |
 
-Where the decision was wrong, what the kept and the decided event trigger may move, too. It speaks of agents that think
-as `tiny` does (agentfw_plugins/worlds/calendar/scratchpad.py); others get 0.
+Where the decision was wrong, what the kept and the decided event trigger may move, too; where it was right, what any
+event of the round triggers. It speaks of agents that think as `tiny` does
+(agentfw_plugins/worlds/calendar/scratchpad.py); others get 0.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def _steps(
         wrong = feedback["accepted"] != feedback["chosen"]
         named = write_named(name, valued, wrong, had, had).rpartition(" to ")[0]
         steps.append(any(line.startswith(f"{named} to ") for line in lines))
-        about = [event for event in last if event["letter"] in (feedback["accepted"], feedback["chosen"])]
-        may_move = {moved for event in about for moved in terms(event)} if wrong else set()
+        about = [event for event in last if not wrong or event["letter"] in (feedback["accepted"], feedback["chosen"])]
+        may_move = {moved for event in about for moved in terms(event)}
         stays = all(after.get(other) == before.get(other) for other in NAMES if other not in {name, *may_move})
         goes = after.get(name, 0) - had if valued else had - after.get(name, 0)
         whole = whole and stays and (goes >= 0 or name in may_move)

@@ -54,6 +54,8 @@ class PlannerSettings(Settings):
 class PlannerPolicy(Policy):
     """Plans all tasks of a run with the same weights."""
 
+    is_program = True
+
     def __init__(self, settings: PlannerSettings | None = None) -> None:
         self.weights = (settings or PlannerSettings()).start()
         self.version = "start"

@@ -55,6 +55,8 @@ class TimingJudgeSettings(Settings):
 class TimingJudge(Policy):
     """Marks the attempts of a rubric question."""
 
+    is_program = True
+
     def __init__(self, settings: TimingJudgeSettings | None = None) -> None:
         domain = (settings or TimingJudgeSettings()).domain or domain_names()[0]
         self._domain = load_domain(domain)

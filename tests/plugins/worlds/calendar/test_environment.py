@@ -344,6 +344,7 @@ def test_the_action_offers_the_letters_that_there_are() -> None:
         letters = list("ABCDE"[:conflicts])
         assert action.parameters["properties"]["accept"]["enum"] == letters
         assert action.parameters["properties"]["ranking"]["items"]["enum"] == letters
+        assert action.parameters["required"] == ["accept", "ranking"], "it is scored, so a model is asked for it"
 
 
 def test_organisations_of_ones_own_are_a_setting(tmp_path: Path, bakery: Path) -> None:

@@ -78,6 +78,11 @@ def play(style: str, model: Model, folder: Path) -> tuple[Run, list[dict[str, An
     return run, asked
 
 
+def told(body: dict[str, Any], what: str) -> int:
+    """How many messages of a request have such a line."""
+    return sum(what in str(message["content"]) for message in body["messages"] if message["role"] == "user")
+
+
 def written(text: str) -> str:
     return f"{text}{json.dumps({'name': 'decide', 'arguments': DECISION})}"
 
@@ -160,6 +165,8 @@ def test_with_a_strategyhub_the_model_lists_updates_and_decides(tmp_path: Path) 
         ]
     seen = [message["content"] for message in asked[-1]["messages"] if message["role"] == "tool"]
     assert "urgent first" in seen[-1]
+    assert told(asked[-1], "conflict: ") == 5, "as many as in the other styles, for the window counts rounds"
+    assert told(asked[-1], "feedback: ") == 5
 
 
 def test_without_a_style_the_goal_is_as_it_always_was() -> None:

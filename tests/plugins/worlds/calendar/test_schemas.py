@@ -67,6 +67,19 @@ def test_somebodys_own_organisation_works_without_a_change_of_code(tmp_path: Pat
     assert any("early" in dataset.user(name).weights for name in dataset.users("train")[:10])
 
 
+def test_a_folder_is_read_once_and_again_when_a_file_has_changed(tmp_path: Path, bakery: Path) -> None:
+    file = tmp_path / "bakery.yaml"
+    file.write_text(bakery.read_text("utf-8"), "utf-8")
+    (first,) = load_folder(tmp_path)
+    (again,) = load_folder(tmp_path)
+
+    file.write_text(file.read_text("utf-8").replace(f"organisation: {first.archetype}", "organisation: mill"), "utf-8")
+    (changed,) = load_folder(tmp_path)
+
+    assert again is first
+    assert changed.archetype == "mill"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", ["partner", "client", "vendor"])
 def test_a_role_may_be_called_like_a_relation(relation: str, tmp_path: Path, bakery: Path) -> None:

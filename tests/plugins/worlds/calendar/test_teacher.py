@@ -14,7 +14,8 @@ from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, Calen
 from agentfw_plugins.worlds.calendar.scratchpad import (
     LABELS,
     NAMES,
-    read_terms,
+    Valued,
+    read_valued,
     read_weights,
     terms,
     value,
@@ -71,13 +72,14 @@ def test_each_line_says_what_its_event_is_worth_and_which_is_the_best_so_far() -
 def test_what_the_user_names_counts_for_much_and_for_more_where_the_decision_was_wrong() -> None:
     right, wrong = feedback("B", "B", "client"), feedback("B", "A", "client")
 
-    assert learned({"client": 2}, right, {})[0] == "named: client attends for, right: +2 to +8"
-    assert learned({"client": 2}, wrong, {})[0] == "named: client attends for, wrong: +2 to +10"
-    assert learned({"client": 7}, wrong, {})[0] == "named: client attends for, wrong: +7 to +13"
+    assert learned({"client": 2}, right, {})[0] == "named: client attends for, right: +2 to +10"
+    assert learned({"client": 12}, right, {})[0] == "named: client attends for, right: +12 to +13"
+    assert learned({"client": 2}, wrong, {})[0] == "named: client attends for, wrong: +2 to +12"
+    assert learned({"client": 9}, wrong, {})[0] == "named: client attends for, wrong: +9 to +13"
 
 
 def test_what_changes_is_in_the_weights_and_in_the_call() -> None:
-    weights = {"client": 7}
+    weights = {"client": 9}
 
     _, call = learned(weights, feedback("B", "A", "client"), {})
 
@@ -88,48 +90,71 @@ def test_what_changes_is_in_the_weights_and_in_the_call() -> None:
 def test_what_puts_the_user_off_is_learned_with_its_sign() -> None:
     said = learned({"crowd": 3}, feedback("B", "A", "crowd", valued=False), {})
 
-    assert said[0] == "named: eight or more people against, wrong: +3 to -10"
+    assert said[0] == "named: eight or more people against, wrong: +3 to -12"
 
 
-def test_what_is_known_already_is_said_and_changes_nothing() -> None:
-    assert learned({"due_today": 12}, feedback("A", "A", "due_today"), {}) == [
-        "named: due today for, right: +12 to +12"
-    ]
+def test_a_weight_goes_no_further_than_forty() -> None:
     assert learned({"due_today": 40}, feedback("A", "B", "due_today"), {}) == [
         "named: due today for, wrong: +40 to +40"
     ]
 
 
-def test_where_it_was_wrong_all_of_the_kept_event_counts_more_and_all_of_the_other_less() -> None:
+def thought(**events: list[str]) -> dict[str, Valued]:
+    """What an answer with weights of 4, -3, 6 and 1 had to say of its events."""
     weights = {"client": 4, "crowd": -3, "superior": 6, "onsite": 1}
-    thought = {"A": ["superior", "crowd", "onsite"], "B": ["client", "superior", "due_today"]}
+    return {letter: value(letter, names, weights) for letter, names in events.items()}
 
-    said = learned(weights, feedback("B", "A", "client"), thought)
 
-    assert said[:3] == [
-        "named: client attends for, wrong: +4 to +10",
-        "kept B: client attends +10 to +11, superior attends +6 to +7, due today +0 to +1",
-        "decided A: superior attends +7 to +6, eight or more people -3 to -4, in person +1 to +0",
+def test_where_it_was_wrong_all_of_the_kept_event_counts_more_and_all_of_the_decided_less() -> None:
+    weights = {"client": 4, "crowd": -3, "superior": 6, "onsite": 1}
+    before = thought(A=["superior", "crowd", "onsite"], B=["client", "crowd", "due_today"])
+
+    said = learned(weights, feedback("B", "A", "client"), before)
+
+    assert said[:4] == [
+        "named: client attends for, wrong: +4 to +12",
+        "step: B 1 +8 9, A 4 +0 4: +5, 1",
+        "kept B: client attends +12 to +13, eight or more people -3 to -2, due today +0 to +1",
+        "rival A: superior attends +6 to +5, eight or more people -2 to -3, in person +1 to +0",
     ]
-    assert weights == {"client": 11, "crowd": -4, "superior": 6, "onsite": 0, "due_today": 1}
-    assert all(f"{LABELS[name]} {weight:+d}" in said[3] for name, weight in weights.items())
+    assert weights == {"client": 13, "crowd": -3, "superior": 5, "onsite": 0, "due_today": 1}
+    assert all(f"{LABELS[name]} {weight:+d}" in said[4] for name, weight in weights.items())
 
 
-def test_an_event_of_which_nothing_is_known_moves_nothing() -> None:
-    weights = {"client": 4}
+@pytest.mark.parametrize(("decided", "step"), [(13, 1), (14, 2), (18, 2), (19, 3), (40, 3)])
+def test_the_further_the_kept_event_is_behind_the_greater_is_the_step(decided: int, step: int) -> None:
+    before = {"A": Valued("A", ("superior",), decided), "B": Valued("B", ("client",), 5)}
 
-    said = learned(weights, feedback("B", "A", "client"), {"A": [], "B": ["client"]})
+    said = learned({"client": 5, "superior": decided}, feedback("B", "A", "client"), before)
 
-    assert said[1:3] == ["kept B: client attends +10 to +11", "decided A: 0"]
-    assert weights == {"client": 11}
+    assert said[1] == f"step: B 5 +7 12, A {decided} +0 {decided}: {12 - decided:+d}, {step}"
+    assert said[2:4] == [
+        f"kept B: client attends +12 to +{12 + step}",
+        f"rival A: superior attends {decided:+d} to {decided - step:+d}",
+    ]
 
 
-def test_where_it_was_right_or_decided_nothing_only_what_is_named_counts() -> None:
-    thought = {"A": ["superior", "crowd"], "B": ["client", "due_today"]}
+def test_where_it_was_right_but_not_clear_the_second_best_is_the_rival() -> None:
+    before = thought(A=["superior"], B=["superior", "client"], C=["crowd"])
 
-    for heard in (feedback("B", "B", "client"), feedback("B", "none", "client"), feedback("E", "A", "client")):
+    close = learned({"client": 9, "superior": 10}, feedback("B", "B", "superior"), before)
+    clear = learned({"client": 9, "superior": 10}, feedback("B", "B", "client"), thought(B=["client"], C=["crowd"]))
+
+    assert close[1:4] == [
+        "step: B 10 +1 11, A 6 +1 7: +4, 1",
+        "kept B: superior attends +11 to +12, client attends +9 to +10",
+        "rival A: superior attends +12 to +11",
+    ]
+    assert clear[1] == "step: B 4 +1 5, C -3 +0 -3: +8, 0"
+    assert len(clear) == 3, "the call comes next"
+
+
+def test_where_it_decided_nothing_only_what_is_named_counts() -> None:
+    before = thought(A=["superior", "crowd"], B=["client", "due_today"])
+
+    for heard in (feedback("B", "none", "client"), feedback("E", "A", "client")):
         weights = {"client": 4}
-        learned(weights, heard, thought)
+        learned(weights, heard, before)
         assert set(weights) == {"client"}
 
 
@@ -138,8 +163,9 @@ def test_what_each_event_triggers_is_read_from_the_lines_of_an_answer() -> None:
     events = {"A": list(NAMES[2:7]), "B": [], "C": [NAMES[-1]], "D": list(NAMES)}
     lines = write_valued([value(letter, names, weights) for letter, names in events.items()], weights)
 
-    assert read_terms("\n".join(["named: client attends for, wrong: +6 to +12", *lines, "<tool_call>"])) == events
-    assert read_terms(f"A: {LABELS['client']}, and more") == {}
+    told = ["named: client attends for, wrong: +6 to +12", "step: B 3 +6 9, A 12 +0 12: -3, 2", *lines, "<tool_call>"]
+    assert read_valued("\n".join(told)) == {letter: value(letter, names, weights) for letter, names in events.items()}
+    assert read_valued(f"A: {LABELS['client']}, and more") == {}
 
 
 def test_a_reason_that_has_no_name_teaches_nothing() -> None:

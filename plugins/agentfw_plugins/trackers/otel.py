@@ -1,0 +1,283 @@
+"""Sends OpenTelemetry spans of a run to a collector, named by the semantic conventions for generative AI.
+
+An episode is a trace: `invoke_agent` is its root, and below it are `chat` for each answer of the policy,
+`execute_tool`, `retrieval` for what a memory recalls, and `evaluate` for a reward model, with an event for each score.
+
+    agentfw run inbox --tracker otel --set tracker.otel.endpoint=http://localhost:4318/v1/traces
+
+Spans carry names, times, numbers of tokens and settings. What was said is sent only if `content` is on. Keys of a
+collector belong into OTEL_EXPORTER_OTLP_HEADERS.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from agentfw import (
+    Message,
+    Operation,
+    PlayedEpisode,
+    PolicyCall,
+    Recall,
+    Scoring,
+    Settings,
+    Task,
+    ToolCall,
+    Tracker,
+    Usage,
+)
+from agentfw.errors import AgentfwError, MissingExtraError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+    from opentelemetry.trace import Span
+
+__all__ = ["OtelSettings", "OtelTracker"]
+
+_MOST_SCORES = 10_000  # events of a span; the SDK's default is 128, and a reward model may score every round
+_EVALUATION = "gen_ai.evaluation"
+
+
+class OtelSettings(Settings):
+    endpoint: str = Field(
+        "",
+        description="URL of an OTLP/HTTP collector, with its path /v1/traces. Default: as the variables "
+        "OTEL_EXPORTER_OTLP_* say, or port 4318 of this machine.",
+    )
+    content: bool = Field(
+        False, description="Also send what was said: messages, arguments and answers of tools, recalled texts."
+    )
+
+
+class OtelTracker(Tracker):
+    """One trace for each episode."""
+
+    def __init__(self, settings: OtelSettings, *, exporter: SpanExporter | None = None) -> None:
+        """`exporter` takes the place of the collector."""
+        self.settings, self._exporter = settings, exporter
+        self._provider: Any = None
+        self._roots: dict[Task, Span] = {}
+        """The span of each episode that goes on or isn't scored yet."""
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError as error:
+            raise MissingExtraError("the tracker otel", "otel", module=error.name or "") from error
+        resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "agentfw"), "agentfw.run": run})
+        # A provider of its own: a program that uses agentfw may have another one for itself.
+        self._provider = TracerProvider(resource=resource, span_limits=SpanLimits(max_events=_MOST_SCORES))
+        exporter = self._exporter or OTLPSpanExporter(self.settings.endpoint or None)
+        self._sent = _Sent(exporter)
+        self._provider.add_span_processor(BatchSpanProcessor(cast("SpanExporter", self._sent)))
+        # It would write several long lines for each batch that it can't send; `close` says it once.
+        logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
+        self._tracer = self._provider.get_tracer("agentfw")
+        self._run, self._policy = run, settings["policy"]
+        self._environment = settings["environment"]["name"]
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Figures are no spans. The run's folder has them, and other trackers."""
+
+    def trace(self, operation: Operation) -> None:
+        from opentelemetry.trace import NonRecordingSpan
+
+        match operation:
+            case PlayedEpisode():
+                root = self._root(operation)
+                root.set_attributes({f"agentfw.outcome.{name}": value for name, value in operation.outcome.items()})
+                self._end(root, operation)
+                # Its scores still need its place in the trace, and nothing else of it.
+                self._roots[operation.task] = NonRecordingSpan(root.get_span_context())
+            case PolicyCall():
+                self._policy_call(operation)
+            case ToolCall():
+                self._tool_call(operation)
+            case Recall():
+                self._recall(operation)
+            case Scoring():
+                self._scoring(operation)
+
+    def close(self) -> None:
+        provider, self._provider = self._provider, None
+        if provider is not None:
+            for root in self._roots.values():
+                if root.is_recording():  # the run was stopped in the middle of the episode
+                    root.end()
+            provider.shutdown()
+            if self._sent.lost:
+                raise AgentfwError(
+                    f"{self._sent.lost} spans could not be sent to {self.settings.endpoint or 'the collector'}",
+                    fix="start a collector there, or set tracker.otel.endpoint",
+                )
+
+    # -- one span for each operation -----------------------------------------------------------------------------------
+
+    def _policy_call(self, call: PolicyCall) -> None:
+        from opentelemetry.trace import SpanKind
+
+        generation, settings = call.generation, self._policy.get("settings", {})
+        model = str(settings.get("model") or (generation and generation.version) or call.name)
+        attributes: dict[str, Any] = {
+            **self._about("chat"),
+            "gen_ai.request.model": model,
+            "gen_ai.request.temperature": call.sampling.temperature,
+            "gen_ai.request.top_p": call.sampling.top_p,
+            "gen_ai.request.max_tokens": call.sampling.max_tokens,
+            "gen_ai.request.seed": call.sampling.seed,
+            **_address(settings.get("base_url")),
+        }
+        if generation is not None:
+            attributes |= {
+                "gen_ai.response.model": generation.version or model,
+                "gen_ai.response.finish_reasons": [generation.finish],
+                **_usage(generation.usage),
+            }
+        if self.settings.content:
+            attributes["gen_ai.input.messages"] = json.dumps([_message(message) for message in call.messages])
+            if generation is not None:
+                said = _message(Message("assistant", generation.text, generation.calls))
+                attributes["gen_ai.output.messages"] = json.dumps([{**said, "finish_reason": generation.finish}])
+        self._span(call, f"chat {model}", attributes, kind=SpanKind.CLIENT)
+
+    def _tool_call(self, call: ToolCall) -> None:
+        attributes = {**self._about("execute_tool"), "gen_ai.tool.name": call.name, "gen_ai.tool.type": "function"}
+        if self.settings.content:
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments, default=str)
+            attributes["gen_ai.tool.call.result"] = call.answer
+        self._span(call, f"execute_tool {call.name}", attributes)
+
+    def _recall(self, recall: Recall) -> None:
+        attributes = {
+            **self._about("retrieval"),
+            "gen_ai.data_source.id": recall.name,
+            "agentfw.recalled": len(recall.found),
+        }
+        if self.settings.content:
+            documents = [{"content": found.text, "score": found.score} for found in recall.found]
+            attributes["gen_ai.retrieval.query.text"] = recall.query.text
+            attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
+        self._span(recall, f"retrieval {recall.name}", attributes)
+
+    def _scoring(self, scoring: Scoring) -> None:
+        used = sum((score.usage for score in scoring.scores), Usage(0, 0, 0))
+        attributes = {**self._about("evaluate"), **(_usage(used) if used.tokens else {})}
+        span = self._span(scoring, f"evaluate {scoring.name}", attributes, end=False)
+        for score in scoring.scores:
+            place = {"agentfw.round": score.round, "agentfw.turn": score.turn}
+            figure = {f"{_EVALUATION}.name": score.component, f"{_EVALUATION}.score.value": float(score.value)}
+            span.add_event(f"{_EVALUATION}.result", _known({**figure, **place}), _nanoseconds(scoring.ended))
+        self._end(span, scoring)
+
+    # -- spans in general ----------------------------------------------------------------------------------------------
+
+    def _about(self, operation: str) -> dict[str, Any]:
+        return {"gen_ai.operation.name": operation, "gen_ai.provider.name": self._policy["name"]}
+
+    def _root(self, operation: Operation) -> Span:
+        """The episode's span, which begins with the first thing that is told of it."""
+        task = operation.task
+        root = self._roots.get(task)
+        # A task can be played again, as in the next update of a training.
+        if root is None or not (root.is_recording() or isinstance(operation, Scoring)):
+            attributes = {
+                **self._about("invoke_agent"),
+                "gen_ai.agent.name": self._policy["name"],
+                "gen_ai.conversation.id": f"{self._run}/{task.id}",
+                "agentfw.environment": self._environment,
+                "agentfw.split": task.split,
+            }
+            began = _nanoseconds(operation.began)
+            root = self._tracer.start_span(
+                f"invoke_agent {self._policy['name']}", attributes=attributes, start_time=began
+            )
+            self._roots[task] = root
+        return root
+
+    def _span(
+        self, operation: Operation, name: str, attributes: Mapping[str, Any], *, end: bool = True, **more: Any
+    ) -> Span:
+        from opentelemetry.trace import set_span_in_context
+
+        span: Span = self._tracer.start_span(
+            name,
+            context=set_span_in_context(self._root(operation)),
+            attributes=_known(attributes),
+            start_time=_nanoseconds(operation.began),
+            **more,
+        )
+        if end:
+            self._end(span, operation)
+        return span
+
+    def _end(self, span: Span, operation: Operation) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        if operation.error:
+            span.set_attribute("error.type", operation.error)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(_nanoseconds(operation.ended))
+
+
+class _Sent:
+    """An exporter that counts the spans which the other one couldn't send."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self.exporter, self.lost = exporter, 0
+        self.shutdown, self.force_flush = exporter.shutdown, exporter.force_flush
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        result = self.exporter.export(spans)
+        self.lost += len(spans) if result is not SpanExportResult.SUCCESS else 0
+        return result
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "gen_ai.usage.input_tokens": usage.prompt,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached,
+        "gen_ai.usage.output_tokens": usage.sampled,
+        "agentfw.usage.cost": usage.cost or None,
+    }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message as the conventions write it."""
+    parts: list[dict[str, Any]] = []
+    if message.role == "tool":
+        parts.append({"type": "tool_call_response", "id": message.answers, "response": message.content})
+    elif message.content:
+        parts.append({"type": "text", "content": message.content})
+    parts += [
+        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": dict(call.arguments)}
+        for call in message.calls
+    ]
+    return {"role": message.role, "parts": parts}
+
+
+def _address(url: object) -> dict[str, Any]:
+    parts = urlsplit(url) if isinstance(url, str) else None
+    return {} if parts is None else {"server.address": parts.hostname, "server.port": parts.port}
+
+
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """OpenTelemetry has no value for what isn't known."""
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1e9)

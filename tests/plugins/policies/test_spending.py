@@ -1,0 +1,311 @@
+"""What a run spends: told on every kind of server, limited on request, and never spent for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.episode import Message, Usage
+from agentfw.errors import AgentfwError, BudgetSpentError, QuotaEndedError
+from agentfw.host import Host, HostOptions
+from agentfw.price import Price
+from agentfw.runs import LiveRun, RunFolder
+from agentfw.runs.spec import BudgetSettings, parse_spec
+from agentfw.runs.spending import Spending
+from agentfw_cli.main import main
+
+COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}
+DETAILED = {**COUNTED, "prompt_tokens_details": {"cached_tokens": 40}}
+PRICES = ("prompt=2", "cached=0.5", "sampled=8")
+USED_UP = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
+
+Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
+
+
+def decision(usage: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
+    """A chat completion that decides a conflict."""
+    arguments = json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})
+    call = {"id": "c", "type": "function", "function": {"name": "decide", "arguments": arguments}}
+    choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}}
+    return 200, {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+
+
+def gpt_5(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    for name in ("temperature", "top_p", "logprobs"):
+        if name in body:
+            words = f"Unsupported value: '{name}' does not support {body[name]} with this model."
+            return 400, {"error": {"message": words, "param": name, "code": "unsupported_value"}}
+    return decision(DETAILED)
+
+
+def older(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    if "return_token_ids" in body:
+        return 400, {"error": {"message": "Unrecognized request argument supplied: return_token_ids"}}
+    return decision(COUNTED)
+
+
+def silent(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    return decision(None)
+
+
+class Server:
+    """A chat completions server. `answered` are the requests that it has taken money for."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.answered: list[str] = []
+        self.address = ""
+        self.lock = threading.Lock()
+
+    def take(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        with self.lock:
+            status, reply = self.answer(body)
+            if status == 200:
+                self.answered.append(json.dumps(body, sort_keys=True))
+            return status, reply
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[Server]:
+    server = Server(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status, reply = server.take(body)
+            data = json.dumps(reply).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *arguments: Any) -> None: ...
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread.start()
+    server.address = f"http://127.0.0.1:{listener.server_port}/v1"
+    try:
+        yield server
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Call agentfw in an empty folder. Returns its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    def call(*words: str, **settings: object) -> tuple[Any, str, str]:
+        chosen = [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *chosen])
+        return ended.value.code, *capsys.readouterr()
+
+    return call
+
+
+def react(server: Server, **settings: object) -> tuple[tuple[str, ...], dict[str, object]]:
+    """The words and settings for two users with three conflicts each."""
+    small = {"environment__rounds": 3, "episodes": 2, "policy__base_url": server.address, "policy__model": "m"}
+    return ("run", "calendar-react"), {**small, **settings}
+
+
+def with_prices(**settings: object) -> dict[str, object]:
+    prices = dict(price.split("=") for price in PRICES)
+    return {**{f"policy__price__{name}": value for name, value in prices.items()}, **settings}
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+
+
+def test_a_price_is_that_of_a_million_tokens_and_cached_ones_have_their_own() -> None:
+    usage = Usage(prompt=1_000_000, cached=400_000, sampled=100_000)
+
+    assert Price(prompt=2, cached=0.5, sampled=8).cost(usage) == pytest.approx(1.2 + 0.2 + 0.8)
+    assert Price(prompt=2, sampled=8).cost(usage) == pytest.approx(2.8), (
+        "without a price of their own, they cost the same"
+    )
+    assert Price(prompt=2, cached=0.5, sampled=8).cost(Usage(1_000_000, None, 0)) == 2
+    assert Price(prompt=2, sampled=8).cost(Usage(1_000_000, 0, None)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "tokens", "cost"),
+    [
+        (gpt_5, "600 prompt, 240 of these cached, 60 sampled", 6 * (60 * 2 + 40 * 0.5 + 10 * 8) / 1e6),
+        (older, "600 prompt, 60 sampled", 6 * (100 * 2 + 10 * 8) / 1e6),
+        (silent, "unknown, and so is their cost", None),
+    ],
+)
+def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
+    kind: Answer, tokens: str, cost: float | None, command: Any
+) -> None:
+    with serving(kind) as server:
+        words, settings = react(server, **with_prices())
+        code, out, err = command(*words, **settings)
+
+    assert code == 0
+    told = next(line for line in out.splitlines() if line.startswith("tokens   "))
+    assert tokens in told
+    (run,) = Path("runs").iterdir()
+    summary = json.loads((run / "summary.json").read_text())
+    page = (run / "report.html").read_text()
+    assert len(server.answered) == 6
+    if cost is None:
+        assert summary["usage"] == dict.fromkeys(("prompt", "cached", "sampled", "cost"))
+        assert "unknown" in page
+        assert "tokens and cost unknown" in err
+    else:
+        assert summary["usage"]["cost"] == pytest.approx(cost)
+        assert told.endswith(f"cost {cost:.4g}")
+        assert f"{cost:.4g}" in page
+        assert "tokens 660" in err
+        assert "at the end" in err
+
+
+# -- what is limited ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_run_stops_at_its_budget_and_goes_on_with_a_higher_one(command: Any) -> None:
+    with serving(older) as server:
+        words, settings = react(server, concurrency=1, budget__tokens=300, **with_prices())
+        code, _, err = command(*words, **settings)
+        (run,) = Path("runs").iterdir()
+
+        assert code == 1
+        assert len(server.answered) == 3, "the third answer reached the limit"
+        assert "budget.tokens is spent: 330 of 300" in err
+        assert f"agentfw runs resume {run.name} --set budget.tokens=600" in err
+
+        code, _, err = command("runs", "resume", run.name)
+        assert (code, len(server.answered)) == (1, 3), "what was spent before counts"
+
+        code, out, err = command("runs", "resume", run.name, budget__tokens=600, budget__money=0.001)
+        assert code == 1
+        assert len(server.answered) == 4
+        assert "budget.money is spent: 0.00112 of 0.001" in err
+
+        code, out, _ = command("runs", "resume", run.name, budget__tokens=660, policy__price__sampled=80)
+        assert code == 0
+    assert "600 prompt, 60 sampled, cost 0.00384" in out, "the second user's answers at the new price"
+    assert len(set(server.answered)) == len(server.answered) == 6, "no answer was paid for twice"
+
+
+@pytest.mark.slow
+def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: Any) -> None:
+    with serving(silent) as server:
+        words, settings = react(server, concurrency=1, budget__tokens=1_000_000)
+        code, _, err = command(*words, **settings)
+        (run,) = Path("runs").iterdir()
+
+        assert (code, len(server.answered)) == (1, 1)
+        assert "budget.tokens can't be kept" in err
+        assert f"runs resume {run.name} --set budget.tokens=null" in err
+
+        code, _, _ = command("runs", "resume", run.name, budget__tokens="null")
+    assert (code, len(server.answered)) == (0, 6)
+
+
+def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Any) -> None:
+    with serving(older) as server:
+        words, settings = react(server, budget__money=1)
+        code, _, err = command(*words, **settings)
+
+    assert code == 2
+    assert "budget.money needs the price of the policy openai" in err
+    assert "policy.price.prompt" in err
+    assert not Path("runs").exists()
+    code, _, err = command("run", "calendar", budget__money=1)
+    assert code == 2
+    assert "costs nothing" in err
+    code, _, err = command("compare", "interfaces", "inbox", budget__tokens=1)
+    assert code == 2
+    assert "a budget belongs to one run" in err
+
+
+def test_a_live_run_counts_what_was_spent_before_it_was_opened_again(tmp_path: Path) -> None:
+    host = Host.load(HostOptions(disabled=("all",)))
+
+    async def ask(opened: LiveRun, *sessions: str) -> None:
+        async with opened as live:
+            for name in sessions:
+                session = live.begin(name)
+                await session.answer([Message("user", f"hello {name}")])
+                await live.keep(session)
+
+    with serving(older) as server:
+        settings = {"base_url": server.address, "model": "m"}
+        spec = {"environment": "sessions", "policy": {"name": "openai", "settings": settings}}
+        created = LiveRun.create(parse_spec({**spec, "budget": {"tokens": 200}}), host, tmp_path)
+        asyncio.run(ask(created, "one"))
+        with pytest.raises(BudgetSpentError, match="220 of 200"):
+            asyncio.run(ask(LiveRun.open(RunFolder.open(created.folder.path), host), "two", "three"))
+
+    assert len(server.answered) == 2
+
+
+# -- what is on its way ------------------------------------------------------------------------------------------------
+
+
+async def all_of(spending: Spending, first: Callable[[], Awaitable[object]], error: type[AgentfwError]) -> list[str]:
+    """Ask a second question while the first one is on its way, and a third after that was answered."""
+    order: list[str] = []
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> Usage:
+        asked.set()
+        await release.wait()
+        return Usage(10, 0, 1)
+
+    async def one() -> None:
+        await asked.wait()
+        try:
+            await spending.ask(first)
+            spending.count(Usage(10, 0, 1))
+            await spending.ask(first)
+        except error:
+            order.append("stopped")
+
+    async def other() -> None:
+        spending.count(await spending.ask(slow))
+        order.append("answered")
+
+    async def later() -> None:
+        await asked.wait()
+        for _ in range(20):  # as many steps as the others can take
+            await asyncio.sleep(0)
+        assert order == [], "nothing stops while an answer is on its way"
+        release.set()
+
+    await asyncio.gather(one(), other(), later())
+    return order
+
+
+def test_a_run_that_stops_first_waits_for_the_answers_on_their_way() -> None:
+    async def answer() -> object:
+        return None
+
+    async def quota() -> object:
+        raise QuotaEndedError("used up", fix="pay")
+
+    spent = Spending(BudgetSettings(tokens=11))
+    assert asyncio.run(all_of(spent, answer, BudgetSpentError)) == ["answered", "stopped"]
+    assert spent.policy.tokens == 22
+
+    ended = Spending(BudgetSettings())
+    assert asyncio.run(all_of(ended, quota, QuotaEndedError)) == ["answered", "stopped"]
