@@ -67,6 +67,7 @@ def trained(host: Host, runs: Path, settings: dict[str, Any], **more: Any) -> li
         "rewards": ["utility"],
         "sampling": {"temperature": 1.0, "max_tokens": 16},
         "updates": 2,
+        "evaluation": {"every": 2, "tasks": 1},
         **more,
     }
     run = Run.create(parse_spec(spec), host, runs)
