@@ -29,6 +29,7 @@ NEEDS_MORE = {
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",
+    ("environment", "verifiers"): "needs a taskset of the library: test_verifiers.py has some",
     ("environment", "etapp"): "needs a copy of ETAPP: test_etapp.py runs the same checks",
     ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
