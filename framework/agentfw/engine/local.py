@@ -78,7 +78,8 @@ class _Process(Remote):
 
     @property
     def alive(self) -> bool:
-        return self._alive
+        # The listener may not have noticed yet.
+        return self._alive and self._process.poll() is None
 
     def submit(self, method: str, *arguments: Plain) -> Future[Plain]:
         return self._send({"method": method, "arguments": list(arguments)})
