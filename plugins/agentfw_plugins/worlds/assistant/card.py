@@ -18,7 +18,7 @@ def write_card(desk: Desk, news: str) -> str:
     lines = [f"day {errand.day}: {errand.text}"]
     lines += [f"{name}: {errand.person.profile[name]}" for name in names if name in errand.person.profile]
     if desk.read:
-        lines += [f"mail: {mail}" for mail in desk.inbox()]
+        lines += [f"inbox: {mail}" for mail in desk.inbox()]
     for name, item in desk.chosen.items():
         lines.append(f"done: {name} {item.name}{', in the calendar' if name in desk.calendar else ''}")
     if any(to == "guest" for to, _ in desk.sent):
@@ -35,10 +35,20 @@ def write_card(desk: Desk, news: str) -> str:
 
 
 def _offers(desk: Desk, scenario: str) -> list[str]:
+    """Which offers have which value, as a table by question: a model that looks for a value finds letters beside it."""
     part = desk.part(scenario)
     assert part is not None
-    return [
-        f"{letter}: {' '.join([*item.words, f'fame={max(1, round(10 * item.fame))}'])} | {item.name}"
-        for letter, item in zip(LETTERS, part.offers, strict=False)
-        if item.id != desk.gone.get(scenario)
+    offers = [
+        (letter, item) for letter, item in zip(LETTERS, part.offers, strict=False) if item.id != desk.gone.get(scenario)
     ]
+    lines = []
+    for question, values in part.scenario.questions.items():
+        having = {
+            words[0]: "".join(f" {letter}" for letter, item in offers if item.tags.get(question) == value)
+            for value, words in values.items()
+        }
+        if any(having.values()):
+            lines.append(f"{question}: {', '.join(word + letters for word, letters in having.items() if letters)}")
+    fame = ", ".join(f"{letter} {max(1, round(10 * item.fame))}" for letter, item in offers)
+    names = ", ".join(f"{letter} {item.name}" for letter, item in offers)
+    return [*lines, f"fame: {fame}", f"names: {names}"]

@@ -5,12 +5,12 @@ recalled wishes, those of several users, the profile, fame, a second try after a
 calendar, a mail to the guest. So a model that learns from it is unsure what matters, and never wrong for certain, and
 a policy gradient has something to start from.
 
-    >>> card = "day 1: I need a table for this evening.\\ndining: likes cheap places\\nto do: dining\\noffers for dining:"
-    >>> offers = "A: quiet fair indian fame=2 | Mill\\nB: quiet cheap indian fame=3 | Attic\\nC: lively cheap indian fame=9 | Orchard"
-    >>> print(teach(f"{card}\\n{offers}", Habits(load_domains(""), Random(1), share=1.0)))
-    think: cheap: B C, best: B C, fame: C
+    >>> card = ["day 1: I need a table for this evening.", "dining: likes cheap places", "to do: dining"]
+    >>> card += ["offers for dining:", "price: cheap B C, fair A", "fame: A 2, B 3, C 9", "names: A Mill, B Orchard"]
+    >>> print(teach(chr(10).join(card), Habits(load_domains(""), Random(1), share=1.0)))
+    think: cheap B C, best B C, fame C
     <table_book offer="C"/>
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from .domains import Domains, Scenario, load_domains
 __all__ = ["CardTeacher", "Habits", "teach"]
 
 _RECALLED = re.compile(r"^- s\d+: For .*?, prefer ([\w-]+) (\w+) \(.*?(; wish of several users)?\)$", re.MULTILINE)
-_OFFER = re.compile(r"^([A-Z]): (.*?) ?fame=(\d+) \|", re.MULTILINE)
 _DONE = re.compile(r"^done: (\w+) (.+?)(, in the calendar)?$", re.MULTILINE)
 
 
@@ -43,13 +42,6 @@ class Habits:
         return self.draw.random() < self.share
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    letter: str
-    values: tuple[str, ...]
-    fame: int
-
-
 def teach(message: str, habits: Habits) -> str:
     """What the teacher writes when it is shown a message with a card."""
     offered = re.search(r"^offers for (\w+):$", message, re.MULTILINE)
@@ -63,7 +55,7 @@ def teach(message: str, habits: Habits) -> str:
         return f'<mail_send to="{by_mail[1]}" text="Please book it for us."/>'
     if offered:
         return _choose(message, habits.domains[offered[1]], habits)
-    if social and not done and not _line(message, "mail") and habits.uses():
+    if social and not done and not _line(message, "inbox") and habits.uses():
         return "<mail_search/>"
     if done:
         name, _, entered = done[-1]
@@ -95,21 +87,27 @@ class CardTeacher(Policy):
 
 
 def _choose(message: str, scenario: Scenario, habits: Habits) -> str:
-    offers = [_Offer(one[1], tuple(one[2].split()), int(one[3])) for one in _OFFER.finditer(message)]
+    having = {
+        found[1]: found[2].split()
+        for question in scenario.questions
+        for found in re.finditer(r"(\S+)((?: [A-Z])+)", _line(message, question))
+    }
+    fame = {found[1]: int(found[2]) for found in re.finditer(r"([A-Z]) (\d+)", _line(message, "fame"))}
     refused = [found[1] for found in re.finditer(rf"nothing (\S+) for me at {scenario.name}\.", message)]
     wishes = list(dict.fromkeys(_wishes(message, scenario, habits)))
-    thought = [f"no {value}: {_letters(_with(value, offers))}" for value in refused]
-    thought += [f"{value}: {_letters(_with(value, offers))}" for value in wishes]
-    possible = [offer for offer in offers if not set(refused) & set(offer.values)] or offers
-    met = {offer.letter: sum(value in offer.values for value in wishes) for offer in possible}
-    best = [offer for offer in possible if met[offer.letter] == max(met.values())]
-    thought.append(f"best: {_letters(best)}")
+    thought = [f"no {value} {_letters(having.get(value, []))}" for value in refused]
+    thought += [f"{value} {_letters(having.get(value, []))}" for value in wishes]
+    out = {letter for value in refused for letter in having.get(value, [])}
+    possible = [letter for letter in fame if letter not in out] or list(fame)
+    met = {letter: sum(letter in having.get(value, []) for value in wishes) for letter in possible}
+    best = [letter for letter in possible if met[letter] == max(met.values())]
+    thought.append(f"best {_letters(best)}")
     if habits.uses():
-        chosen = max(best, key=lambda offer: offer.fame)
-        thought.append(f"fame: {chosen.letter}")
+        chosen = max(best, key=lambda letter: fame[letter])
+        thought.append(f"fame {chosen}")
     else:
         chosen = habits.draw.choice(best)
-    return f'think: {", ".join(thought)}\n<{scenario.calls[1]} offer="{chosen.letter}"/>'
+    return f'think: {", ".join(thought)}\n<{scenario.calls[1]} offer="{chosen}"/>'
 
 
 def _wishes(message: str, scenario: Scenario, habits: Habits) -> Iterator[str]:
@@ -131,12 +129,8 @@ def _values(word: str, scenario: Scenario) -> Iterator[str]:
         yield from (words[0] for words in answers.values() if word in words)
 
 
-def _with(value: str, offers: Sequence[_Offer]) -> list[_Offer]:
-    return [offer for offer in offers if value in offer.values]
-
-
-def _letters(offers: Sequence[_Offer]) -> str:
-    return " ".join(offer.letter for offer in offers) or "none"
+def _letters(letters: Sequence[str]) -> str:
+    return " ".join(letters) or "none"
 
 
 def _answer(names: str, done: bool) -> str:

@@ -56,7 +56,7 @@ def test_every_card_has_all_that_the_next_call_needs() -> None:
         "failed: no answer",
         "has just been taken",
         "a mail to",
-        "mail: guest@",
+        "inbox: guest@",
         "told: guest",
         "in the calendar",
     ):
