@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from random import Random
 
 from pydantic import Field
@@ -32,7 +33,7 @@ from .domains import Domains, Scenario, load_domains
 
 __all__ = ["CardTeacher", "CardTeacherSettings", "Habits", "teach"]
 
-_RECALLED = re.compile(r"^- s\d+: For .*?, prefer ([\w-]+) (\w+) \(.*?(; wish of several users)?\)$", re.MULTILINE)
+_RECALLED = re.compile(r"^- s\d+: For .*?, prefer (.+?) \(.*?(; wish of several users)?\)$", re.MULTILINE)
 _DONE = re.compile(r"^done: (\S+) (.+?)(, in the calendar)?$", re.MULTILINE)
 
 
@@ -52,14 +53,14 @@ class Habits:
 def teach(message: str, habits: Habits) -> str:
     """What the teacher writes when it is shown a message with a card."""
     offered = re.search(r"^offers for (.+):$", message, re.MULTILINE)
-    done = [(found[1], found[2], bool(found[3])) for found in _DONE.finditer(message)]
+    done = [(found[1], escape(found[2]), bool(found[3])) for found in _DONE.finditer(message)]
     left = _line(message, "to do").split(", ") if _line(message, "to do") else []
     failed, names = _line(message, "failed"), ", ".join(name for _, name, _ in done)
     social = "I'm not coming alone." in message
     if failed and not habits.uses():
         return _answer(names, False)
     if by_mail := re.search(r"a mail to (.+) works$", failed):
-        return f'<mail_send to="{by_mail[1]}" text="Please book it for us."/>'
+        return f'<mail_send to="{escape(by_mail[1])}" text="Please book it for us."/>'
     if offered:
         return _choose(message, habits.domains[offered[1]], habits)
     if social and not done and not _line(message, "inbox") and habits.uses():
@@ -113,13 +114,10 @@ class CardTeacher(Policy):
 
 
 def _choose(message: str, scenario: Scenario, habits: Habits) -> str:
-    having = {
-        found[1]: found[2].split()
-        for question in scenario.questions
-        for found in re.finditer(r"(\S+)((?: [A-Z])+)", _line(message, question))
-    }
+    table = (part for question in scenario.questions for part in _line(message, question).split(", "))
+    having = {found[1]: found[2].split() for part in table if (found := re.fullmatch(r"(.+?)((?: [A-Z])+)", part))}
     fame = {found[1]: int(found[2]) for found in re.finditer(r"([A-Z]) (\d+)", _line(message, "fame"))}
-    refused = [found[1] for found in re.finditer(rf"nothing (\S+) for me at {scenario.name}\.", message)]
+    refused = [found[1] for found in re.finditer(rf"nothing (.+) for me at {re.escape(scenario.name)}\.", message)]
     wishes = list(dict.fromkeys(_wishes(message, scenario, habits)))
     thought = [f"no {value} {_letters(having.get(value, []))}" for value in refused]
     thought += [f"{value} {_letters(having.get(value, []))}" for value in wishes]
@@ -138,15 +136,18 @@ def _choose(message: str, scenario: Scenario, habits: Habits) -> str:
 
 def _wishes(message: str, scenario: Scenario, habits: Habits) -> Iterator[str]:
     """The values that the user would like, by the words that the catalogue has for them."""
-    recalled = [found for found in _RECALLED.finditer(message) if found[2] == scenario.noun]
+    end = f" {scenario.noun}"
+    recalled = [
+        (found[1].removesuffix(end), bool(found[2])) for found in _RECALLED.finditer(message) if found[1].endswith(end)
+    ]
     for of_several in (False, True):
-        if any(bool(found[3]) == of_several for found in recalled) and habits.uses():
-            for found in recalled:
-                if bool(found[3]) == of_several:
-                    yield from _values(found[1], scenario)
-    stated = re.search(rf"^{scenario.name}: likes (.+) \w+$", message, re.MULTILINE)
+        words = [word for word, shared in recalled if shared == of_several]
+        if words and habits.uses():
+            for word in words:
+                yield from _values(word, scenario)
+    stated = _line(message, scenario.name)
     if stated and habits.uses():
-        for word in stated[1].split(", "):
+        for word in stated.removeprefix("likes ").removesuffix(end).split(", "):
             yield from _values(word, scenario)
 
 
@@ -166,5 +167,5 @@ def _answer(names: str, done: bool) -> str:
 
 def _line(message: str, name: str) -> str:
     """The rest of the first line that begins with a name."""
-    found = re.search(rf"^{name}: (.*)$", message, re.MULTILINE)
+    found = re.search(rf"^{re.escape(name)}: (.*)$", message, re.MULTILINE)
     return found[1] if found else ""

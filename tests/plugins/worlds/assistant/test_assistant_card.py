@@ -95,17 +95,16 @@ def test_the_teacher_says_that_it_reads_cards_only() -> None:
 
 
 def test_the_teacher_plays_scenarios_of_ones_own(tmp_path: Path) -> None:
-    questions = {"size": {"small": ["small", "tiny", "little"], "large": ["large", "big", "huge"]}}
-    own = {"calls": ["cup_search", "cup_take"], "dated": False, "noun": "cups", "names": ["Blue"]}
+    questions = {"size": {"small": ["very small", "tiny", "little"], "large": ["large", "big", "huge"]}}
+    own = {"calls": ["cup_search", "cup_take"], "dated": False, "noun": "tea cups", "names": ['The "Blue" <Cup>']}
     file = tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump({"tea": {**own, "requests": ["Tea.", "A tea."], "questions": questions}}), "utf-8")
 
-    episode = many(1, CardTeacher(CardTeacherSettings(domains=str(file))), domains=str(file), faults=0.0)[0]
+    teacher = CardTeacher(CardTeacherSettings(domains=str(file)))
+    played = many(20, teacher, domains=str(file), stated=1.0, faults=0.5)
 
-    assert [call.name for turn in episode.turns for call in turn.calls][:2] in (
-        ["cup_search", "cup_take"],
-        ["mail_search", "cup_search"],
-    )
+    assert {episode.outcome["procedure"] for episode in played} == {5.0}
+    assert fmean(episode.outcome["visible_personal"] for episode in played) > 4.5
     with pytest.raises(SettingsError, match="the scenario tea"):
         many(1, CardTeacher(), domains=str(file))
 
