@@ -85,6 +85,38 @@ def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
         assert after[f"skill:{new.id}"] == after["user:a newcomer"]
 
 
+def similar_people(graph: SkillGraph) -> None:
+    """Two circles whose profiles are alike. Everybody has many skills of their own, and none in common."""
+    for circle, likes in (("red", "gardens and maps"), ("blue", "chess and novels")):
+        for number in range(5):
+            graph.set_profile(f"{circle} {number}", f"likes {likes}")
+            graph.add_skills(
+                NewSkill(f"{circle} {number}", f"{circle} {number} way {place}", (), (), "shared") for place in range(8)
+            )
+
+
+def test_people_with_similar_profiles_are_together(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        similar_people(graph)
+        graph.prepare()
+
+        assert circle_of(graph, "red 0") == {"red"}
+        assert circle_of(graph, "blue 3") == {"blue"}
+
+
+def test_a_newcomer_with_a_first_skill_stays_with_similar_people(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        similar_people(graph)
+        graph.prepare()
+        graph.set_profile("new", "likes chess and gardening novels")
+        before = circle_of(graph, "new")
+        graph.add_skill(owner="new", text="my first way")
+
+        assert before == {"blue"}
+        assert circle_of(graph, "new") >= {"blue"}
+        assert "red" not in circle_of(graph, "new")
+
+
 @pytest.mark.slow
 def test_tools_and_scenarios_bring_nobody_together(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:

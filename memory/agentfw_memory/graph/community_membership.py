@@ -4,8 +4,8 @@ The communities are computed from the edges in the store and from nothing else. 
 process a full pass, and can be deleted at any time.
 
 Users and skills are in communities. A user is connected to the skills that they own, and to those that they used, by
-the reward. Tools and scenarios are left out. With them, communities would follow the scenarios, and sharing one with a
-skill would say nothing about whom the skill suits.
+the reward, and to the users with the most similar profiles. Tools and scenarios are left out. With them, communities
+would follow the scenarios, and sharing one with a skill would say nothing about whom the skill suits.
 
 A new skill joins its owner's community in far less than a millisecond. When enough has changed, the changed part is
 split again. A graph that was never split, or has doubled since, is split as a whole.
@@ -32,6 +32,9 @@ __all__ = ["Membership"]
 
 DRIFT = 0.1
 """Share of nodes in changed communities beyond which these are split again."""
+PROFILE_WEIGHT = 10.0
+"""Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
+by nobody else. They would put each user into a community of their own."""
 
 
 class Membership:
@@ -96,6 +99,9 @@ class Membership:
             self._row = batch[-1][0]
             ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
             weights.append(np.array([weight for *_, weight in batch]))
+        similar = list(self._newcomers.pairs(np.unique(np.concatenate(ends)[:, 0])))
+        ends.append(np.array(similar, np.int64).reshape(-1, 2))
+        weights.append(np.full(len(similar), PROFILE_WEIGHT))
         edges, weighed = np.concatenate(ends), np.concatenate(weights)
         self._communities.full(np.unique(edges), edges, weighed)
         self._gone.clear()
@@ -151,7 +157,8 @@ class Membership:
             self._add(skill, {user: weight for user, weight in around.items() if user in known})
             for user, weight in around.items():
                 if user not in known:
-                    self._add(user, {skill: weight})
+                    similar = self._newcomers.similar(user, np.flatnonzero(self._labels[:, 0] >= 0)).tolist()
+                    self._add(user, {skill: weight, **dict.fromkeys(similar, PROFILE_WEIGHT)})
         self._row = edges[-1][0]
         self._saved = False
 
