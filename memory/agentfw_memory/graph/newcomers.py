@@ -60,7 +60,8 @@ class Newcomers:
         users, profiles = self._all()
         others = np.isin(users, among) & (users != user)
         similarity = profiles[others] @ self._profiles[user]
-        return users[others][np.lexsort((users[others], -similarity))[: self._neighbours]]
+        nearest: Integers = users[others][np.lexsort((users[others], -similarity))[: self._neighbours]]
+        return nearest
 
     def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:
         """Return each of these users with those of them whose profiles are the most similar."""
