@@ -117,6 +117,24 @@ def test_a_newcomer_with_a_first_skill_stays_with_similar_people(path: Path) -> 
         assert "red" not in circle_of(graph, "new")
 
 
+def test_what_people_of_two_circles_share_suits_both(path: Path) -> None:
+    wishes = GraphSettings(share_after=3, calibrate=False)
+    with SkillGraph.open(path, tenant="t", embedder="hash", settings=wishes) as graph:
+        similar_people(graph)
+        for circle, taste in (("red", "calm"), ("blue", "vivid")):
+            for number in range(5):
+                for words in (f"I prefer {taste} tables.", "I prefer fresh tables."):
+                    trip = {"id": f"{circle} {number} {words}", "user": f"{circle} {number}", "query": "a table"}
+                    graph.learn({**trip, "scenarios": ["dining"], "outcome": words}, 0.5)
+        graph.prepare()
+        graph.set_profile("new", "likes chess and gardening novels")
+
+        hits = graph.recall("dining tables", user="new", k=50)
+
+        together = {hit.skill.text.split()[-2]: hit.why.community for hit in hits if hit.skill.owner.startswith("*")}
+        assert together["vivid"] > together["fresh"] > together["calm"]
+
+
 @pytest.mark.slow
 def test_tools_and_scenarios_bring_nobody_together(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:

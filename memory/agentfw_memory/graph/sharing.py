@@ -63,6 +63,7 @@ class Sharing:
         for owner in sorted({_owner_of(text) for text in texts}):
             for copy in self._copies(owner):
                 self._store.end_edges(change, [EdgeRow("OWNS", user, copy)])
+                self._store.touch(change, [copy])
                 self._settle(change, owner, copy)
 
     def behind(self, user: int) -> list[tuple[str, int]]:
