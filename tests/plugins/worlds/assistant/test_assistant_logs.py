@@ -217,11 +217,12 @@ def test_the_loop_that_ships_fits_one_model_and_each_cell_goes_on_with_what_its_
 
 
 def _small(spec: LoopSpec) -> LoopSpec:
-    """The loop with few episodes and a quick fit."""
+    """The loop with two rounds of few episodes and a quick fit."""
     *others, preference = spec.run["rewards"]
     quick = {**preference, "settings": {**preference["settings"], "dimensions": 8, "epochs": 2}}
     return spec.model_copy(
         update={
+            "rounds": 2,
             "run": {**spec.run, "rewards": [*others, quick]},
             "live": {**spec.live, "episodes": 12, "concurrency": 12},
             "train": {**spec.train, "updates": 1, "tasks": 2, "samples": 2, "evaluation": {"every": 1, "tasks": 2}},
