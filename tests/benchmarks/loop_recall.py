@@ -4,7 +4,8 @@
     python tests/benchmarks/loop_recall.py loops/assistant/cells/Full-1
 
 A wish counts if it is about what the user asks for. It is right if it names the user's favourite value of a question.
-If memory doesn't pay, this tells whether too little is recalled, or the wrong things.
+Then the communities of the memory: of two users of one community, how often are they of one circle of taste? If memory
+doesn't pay, this tells whether too little is recalled, or the wrong things.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from agentfw import Episode
 from agentfw.runs import RunFolder
+from agentfw_memory import SkillGraph
 from agentfw_plugins.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_plugins.worlds.assistant.people import People
 
@@ -39,13 +44,39 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         request = next(event.data for event in episode.events if event.name == "request")
         days[int(request["day"])].update(["requests", *_shown(episode, request["scenarios"], people)])
     found = [{"day": day, **_rates(counts)} for day, counts in sorted(days.items())]
+    levels = _communities(options.cell / "exam-store" / "skills.db", people)
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps({"days": found, "communities": levels}))
     else:
-        names = list(found[0])
-        print(f"| {' | '.join(names)} |", "|" + " --- |" * len(names), sep="\n")
-        for row in found:
-            print(f"| {' | '.join('' if value is None else f'{value:.4g}' for value in row.values())} |")
+        for rows in filter(None, (found, levels)):
+            print(f"| {' | '.join(rows[0])} |", "|" + " --- |" * len(rows[0]), sep="\n")
+            for row in rows:
+                print(f"| {' | '.join('' if value is None else f'{value:.4g}' for value in row.values())} |")
+            print()
+    return found
+
+
+def _communities(store: Path, people: People) -> list[dict[str, Any]]:
+    """For each level, the share of pairs of users of one community that are of one circle, and of all pairs."""
+    if not store.exists():
+        return []
+    with tempfile.TemporaryDirectory() as work:
+        shutil.copy(store, work)  # opening a graph may write to it
+        with SkillGraph.open(Path(work) / store.name, tenant="agentfw") as graph:
+            nodes = graph.to_networkx().nodes(data=True)
+            users = {
+                name.removeprefix("user:"): [about[key] for key in sorted(about) if key.startswith("community_")]
+                for name, about in nodes
+                if name.startswith(("user:train ", "user:test "))
+            }
+    known = [(people.person(name).circle, labels) for name, labels in users.items() if labels]
+    found = []
+    for level in range(len(known[0][1]) if known else 0):
+        pairs = [(one[0] == other[0], one[1][level] == other[1][level]) for one, other in combinations(known, 2)]
+        together = [same for same, community in pairs if community]
+        row: dict[str, Any] = {"level": level, "communities": len({labels[level] for _, labels in known})}
+        row["of one circle, same community"] = sum(together) / len(together) if together else None
+        found.append(row | {"of one circle, all": sum(same for same, _ in pairs) / len(pairs)})
     return found
 
 
