@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from pydantic import Field
 
@@ -40,6 +41,9 @@ class LogPreferenceSettings(Settings):
     world: int = Field(7, ge=0, description="Seed of that world. Must be the environment's.")
     dimensions: int = Field(32, ge=1, description="Size of the fitted vectors.")
     epochs: int = Field(100, ge=1, description="Maximum number of epochs of the fit.")
+    branches: Literal["both", "interest", "conformity"] = Field(
+        "both", description="Branches of the fitted model: the user's own interest, what everybody likes, or both."
+    )
     interest_weight: float | None = Field(
         None, ge=0, description="Weight of the user's own interest. Default: the model's."
     )
@@ -62,6 +66,11 @@ class LogPreference(Preference):
                 conformity_weight=settings.conformity_weight,
             )
         )
+        if self.model.settings.branches != settings.branches:
+            raise SettingsError(
+                f"{settings.model} was fitted with branches = {self.model.settings.branches}, not {settings.branches}",
+                fix="choose another directory in reward.assistant_preference.model, so that the model is fitted anew",
+            )
         self._world = None if settings.logs else settings.world
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
@@ -95,7 +104,7 @@ def _fit(settings: LogPreferenceSettings) -> None:
             logs / "interactions.csv",
             items=logs / "items.csv",
             profiles=profiles if profiles.exists() else None,
-            settings=FitSettings(dimensions=settings.dimensions, epochs=settings.epochs),
+            settings=FitSettings(dimensions=settings.dimensions, epochs=settings.epochs, branches=settings.branches),
         )
         model.save(Path(work) / "model")
         try:
