@@ -2,7 +2,8 @@
 
     agentfw run assistant --policy assistant-teacher --set environment.style=card
     agentfw train assistant --teacher assistant-teacher --set teacher.share=0.5 --set environment.style=card \\
-        --optimizer imitation --learner sft --set learner.model=path/to/model
+        --optimizer imitation --learner sft --set learner.model=path/to/model \\
+        --policy transformers --set policy.model=path/to/model
 
 It knows no more than the message that it answers, so a language model can learn from its answers. With a `share` below
 1 it uses each of its sources and habits by chance: the user's own recalled wishes, those of several users, the profile,
