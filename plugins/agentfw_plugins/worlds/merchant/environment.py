@@ -73,7 +73,7 @@ class MerchantMarket(Environment):
 
     def __init__(self, settings: MerchantSettings | None = None) -> None:
         self.settings = settings or MerchantSettings()
-        self.merchants = _merchants(self.settings.model_copy(update={"cache": ""}).model_dump_json())
+        self.merchants = _merchants(self.settings.model_copy(update={"cache": "", "skip": 0}).model_dump_json())
         self.analyses = Analyses(self.merchants.market, self.settings.cache)
         self._of_references = Analyses(self.merchants.market)
 
@@ -84,14 +84,14 @@ class MerchantMarket(Environment):
         seeds = Seeds(seed).child(split)
         found = []
         for index in range(count):
-            name, day = self.merchants.turn(split, index)
+            name, day = self._turn(split, index)
             query = self.merchants.query(name, day)
             found.append(Task(index, seeds.integer(name, day), user=name, split=split, query=query))
         return found
 
     def scene(self, tasks: Sequence[Task]) -> str:
         users = len({task.user for task in tasks})
-        days = max(self.merchants.turn(task.split, task.index)[1] for task in tasks)
+        days = max(self._turn(task.split, task.index)[1] for task in tasks)
         return f"{users} merchants, {days} {'day' if days == 1 else 'days'}"
 
     def goal(self) -> str:
@@ -226,8 +226,12 @@ class MerchantMarket(Environment):
 
     # Helpers
 
+    def _turn(self, split: str, index: int) -> tuple[str, int]:
+        """Who asks in the task of this number, and on which day."""
+        return self.merchants.turn(split, index + self.settings.skip)
+
     def _order(self, task: Task) -> Order:
-        name, day = self.merchants.turn(task.split, task.index)
+        name, day = self._turn(task.split, task.index)
         split, _, number = task.user.partition(" ")
         known = split == task.split and number.isascii() and number.isdigit()
         return self.merchants.order(task.user if known else name, day)

@@ -14,6 +14,7 @@ class MerchantSettings(Settings):
     train_merchants: int = Field(240, ge=1, description="Number of merchants of the split train.")
     validation_merchants: int = Field(48, ge=1, description="Number of merchants of the split validation.")
     test_merchants: int = Field(96, ge=1, description="Number of merchants of the split test.")
+    skip: int = Field(0, ge=0, description="Number of tasks before the first one, so that a run goes on from another.")
     circles: int = Field(6, ge=1, description="Number of groups of merchants with similar tastes.")
     agreement: float = Field(
         0.9, ge=0, le=1, description="Probability that a taste of a merchant is that of their circle."

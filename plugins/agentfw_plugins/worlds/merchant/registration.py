@@ -47,6 +47,12 @@ REGISTRATION = Registration(
             f"{_HERE}.rewards:MerchantPersonal",
             "How well the recommended product meets what the merchant has stated",
         ),
+        Component(
+            "merchant_preference",
+            f"{_HERE}.preference_reward:MerchantPreference",
+            "How much the merchant likes the recommended product, by a preference model of the world's log",
+            settings="agentfw_plugins.rewards.log_preference:LogPreferenceSettings",
+        ),
     ],
     specs=[
         NamedSpec("merchant", str(_SPECS / "merchant.toml"), "Five days of 24 merchants, with a skill graph"),
