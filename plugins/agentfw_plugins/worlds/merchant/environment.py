@@ -26,6 +26,7 @@ from agentfw import Environment, Intervention, Moment, Seeds, Task, Turn, World,
 from agentfw.errors import InterventionRefused
 
 from .analyses import Analyses
+from .cards import evidence_card, request_card
 from .engine import Engine, Results, carry_out
 from .merchant_settings import MerchantSettings
 from .merchants import Merchants, Order
@@ -73,7 +74,7 @@ class MerchantMarket(Environment):
 
     def __init__(self, settings: MerchantSettings | None = None) -> None:
         self.settings = settings or MerchantSettings()
-        self.merchants = _merchants(self.settings.model_copy(update={"cache": "", "skip": 0}).model_dump_json())
+        self.merchants = _merchants(self.settings.model_copy(update={"cache": "", "skip": 0, "style": "full"}).model_dump_json())
         self.analyses = Analyses(self.merchants.market, self.settings.cache)
         self._of_references = Analyses(self.merchants.market)
 
@@ -109,6 +110,7 @@ class MerchantMarket(Environment):
         outages = world.random("outages")
         self._outages = {name for name in SKILLS if outages.random() < self.settings.outages}
         order = self.order
+        card = self.settings.style == "card"
         lines = [
             f"day {order.day}: {order.kind.asks.format(category=order.category)}",
             f"topics: {', '.join(order.kind.parts)}",
@@ -126,7 +128,7 @@ class MerchantMarket(Environment):
                 "stated": dict(order.merchant.stated),
                 "scenarios": [_SCENARIO],
             },
-            text="\n".join(lines),
+            text=request_card(order.kind, self.profile()) if card else "\n".join(lines),
         )
 
     def profile(self) -> Mapping[str, str]:
@@ -253,7 +255,8 @@ class MerchantMarket(Environment):
                 step.id: dict(results.evidence[step.id].figures) for step in plan if step.id in results.evidence
             },
         }
-        self.world.observe("evidence", data, text="\n".join(lines))
+        card = evidence_card(data["done"], data["failed"], data["plans_left"])
+        self.world.observe("evidence", data, text=card if self.settings.style == "card" else "\n".join(lines))
 
     def _keypoints(self) -> Mapping[str, Sequence[str]]:
         """The points that a judge checks a report for, from what an operator can know."""

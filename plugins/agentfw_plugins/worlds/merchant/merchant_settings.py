@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from agentfw import Settings
@@ -28,6 +30,10 @@ class MerchantSettings(Settings):
     candidates: int = Field(5, ge=2, le=26, description="Number of products that a task asks about.")
     outages: float = Field(0.05, ge=0, le=1, description="Probability that an analysis fails in the first plan.")
     speaks: float = Field(0.7, ge=0, le=1, description="Probability that a merchant says something about the report.")
+    style: Literal["full", "card"] = Field(
+        "full",
+        description="What the agent reads. card: short messages without figures, for models with a short memory.",
+    )
     turns: int = Field(6, ge=1, description="Maximum number of turns of a task.")
     cache: str = Field(
         "", description="File of a tape that keeps the analyses. A kept analysis takes no time. Default: none is kept."

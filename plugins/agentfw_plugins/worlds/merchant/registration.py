@@ -27,6 +27,12 @@ REGISTRATION = Registration(
             "Plans the analyses of `merchant` by eight weights; trained in seconds",
             settings=f"{_HERE}.linear_policy:PlannerSettings",
         ),
+        Component(
+            "merchant-teacher",
+            f"{_HERE}.teacher:TeacherPolicy",
+            "Teaches the model tiny-merchant: a planner that does everything right, half of the time",
+            settings=f"{_HERE}.teacher:TeacherSettings",
+        ),
     ],
     learners=[
         Component(
