@@ -74,7 +74,8 @@ class MerchantMarket(Environment):
 
     def __init__(self, settings: MerchantSettings | None = None) -> None:
         self.settings = settings or MerchantSettings()
-        self.merchants = _merchants(self.settings.model_copy(update={"cache": "", "skip": 0, "style": "full"}).model_dump_json())
+        world = self.settings.model_copy(update={"cache": "", "skip": 0, "style": "full"})
+        self.merchants = _merchants(world.model_dump_json())
         self.analyses = Analyses(self.merchants.market, self.settings.cache)
         self._of_references = Analyses(self.merchants.market)
 

@@ -68,5 +68,10 @@ REGISTRATION = Registration(
         NamedSpec(
             "train-merchant", str(_SPECS / "train-merchant.toml"), "agentfw train merchant: PARPO on the linear planner"
         ),
+        NamedSpec(
+            "train-merchant-tiny",
+            str(_SPECS / "train-merchant-tiny.toml"),
+            "agentfw train merchant-tiny: PARPO on a small language model that writes plans",
+        ),
     ],
 )

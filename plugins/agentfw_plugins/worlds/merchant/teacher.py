@@ -1,4 +1,4 @@
-"""The teacher of the model `tiny-merchant`: it plans well, and does everything that it should with probability one half.
+"""The teacher of the model `tiny-merchant`: does everything that a good plan does, but each with probability one half.
 
 It reads cards and nothing else (`environment.style=card`), thinks aloud, and writes the plan as a language model does.
 Each topic, each wish and the repetition of what failed is used or left out by a coin of its own, so the model learns

@@ -20,11 +20,11 @@ from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_cli.main import cli
+from agentfw_plugins.rewards.log_preference import LogPreferenceSettings
 from agentfw_plugins.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_plugins.worlds.assistant.catalogue import Catalogue
 from agentfw_plugins.worlds.assistant.logs import write_logs
 from agentfw_plugins.worlds.assistant.people import People
-from agentfw_plugins.rewards.log_preference import LogPreferenceSettings
 from agentfw_plugins.worlds.assistant.preference_reward import AssistantPreference
 
 EPOCHS = 16
