@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,11 +41,14 @@ PIECES = (
 """Names of analyses, words and digits are a token each, and so is what JSON needs between two names."""
 
 
-def lessons_of(days: int, merchants: int, seed: int) -> list[Lesson]:
-    """The turns of a run."""
+def lessons_of(days: int, merchants: int, seed: int, stated: float = 0.3) -> list[Lesson]:
+    """The turns of a run. `stated` is the share of tastes that are known beforehand, so that cards have wishes."""
     spec = parse_spec(
         {
-            "environment": {"name": "merchant", "settings": {"style": "card", "train_merchants": merchants}},
+            "environment": {
+                "name": "merchant",
+                "settings": {"style": "card", "train_merchants": merchants, "stated": stated},
+            },
             "policy": "merchant-teacher",
             "memories": ["skillgraph"],
             "rewards": ["merchant_base", "merchant_personal"],
@@ -71,12 +75,18 @@ def main() -> int:
     parser.add_argument("--merchants", type=int, default=600, help="number of merchants")
     parser.add_argument("--days", type=int, default=5, help="number of requests of each merchant")
     parser.add_argument("--steps", type=int, default=1500, help="training steps of 16 lessons each")
+    parser.add_argument("--stated", type=float, default=0.3, help="share of tastes that are known beforehand")
+    parser.add_argument("--from", dest="start", type=Path, help="folder of a model to start from")
     parser.add_argument("--rate", type=float, default=4e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
-    lessons = lessons_of(given.days, given.merchants, given.seed)
-    write_folder(given.folder, word_tokenizer(lessons, PIECES), _SHAPE, ABOUT)
-    train(given.folder, lessons, Recipe(given.steps, given.rate, rows=16, muon=False, seed=given.seed))
+    lessons = lessons_of(given.days, given.merchants, given.seed, given.stated)
+    if given.start:
+        shutil.copytree(given.start, given.folder)
+    else:
+        write_folder(given.folder, word_tokenizer(lessons, PIECES), _SHAPE, ABOUT)
+    recipe = Recipe(given.steps, given.rate, rows=16, muon=False, seed=given.seed)
+    train(given.folder, lessons, recipe, given.start)
     return 0
 
 

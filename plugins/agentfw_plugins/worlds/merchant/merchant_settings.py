@@ -30,6 +30,9 @@ class MerchantSettings(Settings):
     candidates: int = Field(5, ge=2, le=26, description="Number of products that a task asks about.")
     outages: float = Field(0.05, ge=0, le=1, description="Probability that an analysis fails in the first plan.")
     speaks: float = Field(0.7, ge=0, le=1, description="Probability that a merchant says something about the report.")
+    report: Literal["rule", "agent"] = Field(
+        "rule", description="Who writes the report: a rule, or the agent, who is then asked for it."
+    )
     style: Literal["full", "card"] = Field(
         "full",
         description="What the agent reads. card: short messages without figures, for models with a short memory.",

@@ -28,6 +28,12 @@ REGISTRATION = Registration(
             settings=f"{_HERE}.linear_policy:PlannerSettings",
         ),
         Component(
+            "merchant-team",
+            f"{_HERE}.team_policy:TeamPolicy",
+            "One policy plans for `merchant`, and another writes the report",
+            settings=f"{_HERE}.team_policy:TeamSettings",
+        ),
+        Component(
             "merchant-teacher",
             f"{_HERE}.teacher:TeacherPolicy",
             "Teaches the model tiny-merchant: a planner that does everything right, half of the time",
