@@ -1,4 +1,4 @@
-"""The model that ships for the merchant world: its plans can be carried out, and leave out half of what should be in them."""
+"""The model that ships for the merchant world: its plans can be carried out, and do half of what they should."""
 
 from __future__ import annotations
 
