@@ -1,7 +1,7 @@
 """How tests run here: side by side without waiting for one another, and hypothesis the same on every machine.
 
 Pages are tested in a real Chromium, driven through a pipe: `chromium` opens a page, evaluates expressions in it and
-presses keys.
+presses keys. `chat_server.py`, beside this file, is a model server with scripted answers that tests import by its name.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import IO, Any
 
 import pytest
 from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 # Two test processes whose arithmetic takes all cores each wait for one another most of the time: four times as long.
 # Read by numpy and torch when they are first imported, and by every process that a test starts.

@@ -54,8 +54,13 @@ class Progress(Observer):
         self._used = policy + judges
 
     def spending(self) -> str:
-        """The tokens so far, what they cost, what both will be at this rate, and their limits."""
+        """The tokens so far, what they cost, what both will be at this rate, and their limits.
+
+        Nothing where tokens are free and not limited, as those of a model of one's own are.
+        """
         used, budget = self._used, self.run.spec.budget
+        if used.cost == 0 and budget.tokens is None:
+            return ""
         if used.tokens is None:
             return "tokens and cost unknown" if used.cost is None else ""
         share = self.completed() / max(1, self.total())

@@ -14,14 +14,15 @@ import argparse
 import asyncio
 import json
 import re
+import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from chat_server import Reply, completion, refusal, serving, tool_call
 
 from agentfw import Host, HostOptions
 from agentfw.errors import QuotaEndedError
@@ -32,27 +33,21 @@ USERS, ROUNDS, ANSWERED = 29, 32, 900
 TURNS = 3  # of a round: list, update, decide
 _TAKES = 0.1  # seconds that an answer takes, when it is already paid for; a refusal takes none
 LETTERS = ["A", "B", "C", "D", "E"]
-USED_UP = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
 
 
-class Server:
+class Quota:
     """Answers so many requests, and then none."""
 
-    def __init__(self, quota: int) -> None:
-        self.quota, self.refused = quota, 0
-        self.answered: list[str] = []
-        self.address = ""
-        self._lock = threading.Lock()
+    def __init__(self, requests: int) -> None:
+        self.left = requests
 
-    def take(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        with self._lock:
-            if len(self.answered) >= self.quota:
-                self.refused += 1
-                return 429, USED_UP
-            self.answered.append(json.dumps(body, sort_keys=True))
-        choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [answer(body)]}}
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        if not self.left:
+            return refusal(429, "You exceeded your current quota.", code="insufficient_quota")
+        self.left -= 1
         usage = {"prompt_tokens": 1000, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 800}}
-        return 200, {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+        reply = completion(None, message={"tool_calls": [answer(body)]}, top={"usage": usage})
+        return replace(reply, wait=_TAKES)
 
 
 def answer(body: dict[str, Any]) -> dict[str, Any]:
@@ -70,58 +65,22 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
     if number == 1:
         calls.insert(2, calls[0])
     name, arguments = calls[asked]
-    return {"id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-
-
-@contextmanager
-def serving(quota: int) -> Iterator[Server]:
-    server = Server(quota)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            status, reply = server.take(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            if status == 200:
-                time.sleep(_TAKES)
-            data = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *arguments: Any) -> None: ...
-
-    class Listener(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None: ...  # a client that hung up
-
-    listener = Listener(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    server.address = f"http://127.0.0.1:{listener.server_port}/v1"
-    try:
-        yield server
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
+    return tool_call(name, **arguments)
 
 
 def measure(users: int, rounds: int, answered: int, folder: Path) -> dict[str, Any]:
     host = Host.load(HostOptions(disabled=("all",)))
     values = read_spec(Path(host.find_spec("calendar-strategyhub").path))
-    with serving(answered) as first:
-        changes = {"environment": {"rounds": rounds}, "policy": {"base_url": first.address, "model": "m"}}
+    with serving(Quota(answered)) as (address, first):
+        changes = {"environment": {"rounds": rounds}, "policy": {"base_url": address, "model": "m"}}
         run = Run.create(parse_spec(apply_assignments(values, {**changes, "episodes": users})), host, folder)
         try:
             asyncio.run(run.execute())
             raise SystemExit("the quota was never reached: give more users or rounds")
         except QuotaEndedError:
             done = run.folder.done
-    with serving(users * (rounds * TURNS + 1)) as second:
-        changes = {"policy": {"base_url": second.address}}
+    with serving(Quota(users * (rounds * TURNS + 1))) as (address, second):
+        changes = {"policy": {"base_url": address}}
         again = Run.open(RunFolder.open(run.folder.path), host, changes)
         summary = asyncio.run(again.execute())
     paid = [*first.answered, *second.answered]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.episode import Episode, Turn
+from agentfw.episode import Episode, Turn, Usage
 from agentfw.runs.observer import Observer, told_together
 from agentfw_cli.progress import Progress, progress_of
 
@@ -62,3 +62,16 @@ def test_an_overlapped_training_shows_what_is_played_and_what_is_learned(seen: A
     assert [line.partition(" ")[0] for line in first] == ["playing,", "learning,"]
     lines = [line for status in statuses for line in status if "episodes" in line]
     assert all(("/8 episodes" if line.startswith("playing") else "/6 episodes") in line for line in lines)
+
+
+def test_tokens_are_told_where_they_may_cost_something(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    progress = progress_of(importlib.import_module("agentfw_laboratory.training").create(tmp_path).info)
+    own, foreign = Usage(prompt=100, cached=0, sampled=10, cost=0.0), Usage(prompt=100, cached=0, sampled=10, cost=None)
+
+    progress.spent(own, Usage(0, 0, 0))
+    of_own = progress.spending()
+    progress.spent(foreign, Usage(0, 0, 0))
+
+    assert of_own == "", "a model of one's own costs nothing"
+    assert progress.spending().startswith("tokens 110")

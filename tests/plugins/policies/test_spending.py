@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import Reply, Script, completion, refusal, serving, tool_call
 
 from agentfw.episode import Message, Usage
 from agentfw.errors import AgentfwError, BudgetSpentError, QuotaEndedError
@@ -25,80 +23,30 @@ from agentfw_cli.main import main
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}
 DETAILED = {**COUNTED, "prompt_tokens_details": {"cached_tokens": 40}}
 PRICES = ("prompt=2", "cached=0.5", "sampled=8")
-USED_UP = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
-
-Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 
 
-def decision(usage: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
+def decision(usage: dict[str, Any] | None) -> Reply:
     """A chat completion that decides a conflict."""
-    arguments = json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})
-    call = {"id": "c", "type": "function", "function": {"name": "decide", "arguments": arguments}}
-    choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}}
-    return 200, {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+    call = tool_call("decide", accept="A", ranking=["A", "B", "C", "D", "E"])
+    return completion(None, message={"tool_calls": [call]}, top={"usage": usage})
 
 
-def gpt_5(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def gpt_5(body: dict[str, Any]) -> Reply:
     for name in ("temperature", "top_p", "logprobs"):
         if name in body:
             words = f"Unsupported value: '{name}' does not support {body[name]} with this model."
-            return 400, {"error": {"message": words, "param": name, "code": "unsupported_value"}}
+            return refusal(400, words, param=name, code="unsupported_value")
     return decision(DETAILED)
 
 
-def older(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def older(body: dict[str, Any]) -> Reply:
     if "return_token_ids" in body:
-        return 400, {"error": {"message": "Unrecognized request argument supplied: return_token_ids"}}
+        return refusal(400, "Unrecognized request argument supplied: return_token_ids")
     return decision(COUNTED)
 
 
-def silent(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def silent(body: dict[str, Any]) -> Reply:
     return decision(None)
-
-
-class Server:
-    """A chat completions server. `answered` are the requests that it has taken money for."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.answered: list[str] = []
-        self.address = ""
-        self.lock = threading.Lock()
-
-    def take(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        with self.lock:
-            status, reply = self.answer(body)
-            if status == 200:
-                self.answered.append(json.dumps(body, sort_keys=True))
-            return status, reply
-
-
-@contextmanager
-def serving(answer: Answer) -> Iterator[Server]:
-    server = Server(answer)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, reply = server.take(body)
-            data = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *arguments: Any) -> None: ...
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    server.address = f"http://127.0.0.1:{listener.server_port}/v1"
-    try:
-        yield server
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
 
 
 @pytest.fixture
@@ -117,9 +65,9 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return call
 
 
-def react(server: Server, **settings: object) -> tuple[tuple[str, ...], dict[str, object]]:
+def react(address: str, **settings: object) -> tuple[tuple[str, ...], dict[str, object]]:
     """The words and settings for two users with three conflicts each."""
-    small = {"environment__rounds": 3, "episodes": 2, "policy__base_url": server.address, "policy__model": "m"}
+    small = {"environment__rounds": 3, "episodes": 2, "policy__base_url": address, "policy__model": "m"}
     return ("run", "calendar-react"), {**small, **settings}
 
 
@@ -152,10 +100,10 @@ def test_a_price_is_that_of_a_million_tokens_and_cached_ones_have_their_own() ->
     ],
 )
 def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
-    kind: Answer, tokens: str, cost: float | None, command: Any
+    kind: Script, tokens: str, cost: float | None, command: Any
 ) -> None:
-    with serving(kind) as server:
-        words, settings = react(server, **with_prices())
+    with serving(kind) as (address, server):
+        words, settings = react(address, **with_prices())
         code, out, err = command(*words, **settings)
 
     assert code == 0
@@ -182,8 +130,8 @@ def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
 
 @pytest.mark.slow
 def test_a_run_stops_at_its_budget_and_goes_on_with_a_higher_one(command: Any) -> None:
-    with serving(older) as server:
-        words, settings = react(server, concurrency=1, budget__tokens=300, **with_prices())
+    with serving(older) as (address, server):
+        words, settings = react(address, concurrency=1, budget__tokens=300, **with_prices())
         code, _, err = command(*words, **settings)
         (run,) = Path("runs").iterdir()
 
@@ -208,8 +156,8 @@ def test_a_run_stops_at_its_budget_and_goes_on_with_a_higher_one(command: Any) -
 
 @pytest.mark.slow
 def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: Any) -> None:
-    with serving(silent) as server:
-        words, settings = react(server, concurrency=1, budget__tokens=1_000_000)
+    with serving(silent) as (address, server):
+        words, settings = react(address, concurrency=1, budget__tokens=1_000_000)
         code, _, err = command(*words, **settings)
         (run,) = Path("runs").iterdir()
 
@@ -222,8 +170,8 @@ def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: A
 
 
 def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Any) -> None:
-    with serving(older) as server:
-        words, settings = react(server, budget__money=1)
+    with serving(older) as (address, _):
+        words, settings = react(address, budget__money=1)
         code, _, err = command(*words, **settings)
 
     assert code == 2
@@ -248,8 +196,8 @@ def test_a_live_run_counts_what_was_spent_before_it_was_opened_again(tmp_path: P
                 await session.answer([Message("user", f"hello {name}")])
                 await live.keep(session)
 
-    with serving(older) as server:
-        settings = {"base_url": server.address, "model": "m"}
+    with serving(older) as (address, server):
+        settings = {"base_url": address, "model": "m"}
         spec = {"environment": "sessions", "policy": {"name": "openai", "settings": settings}}
         created = LiveRun.create(parse_spec({**spec, "budget": {"tokens": 200}}), host, tmp_path)
         asyncio.run(ask(created, "one"))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import completion, serving
 from click.testing import CliRunner
 
 from agentfw import Generation, Policy, Request, Run
@@ -136,40 +134,9 @@ def test_a_judge_that_is_gone_loses_nothing(predicted: Dialogues, tmp_path: Path
     assert resumed.by_dialogue == undisturbed.by_dialogue
 
 
-@contextmanager
-def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A chat server that rates every turn with 4."""
-    bodies: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            choice = {"index": 0, "message": {"role": "assistant", "content": rating(4)}, "finish_reason": "stop"}
-            usage = {"prompt_tokens": 1, "completion_tokens": 9, "total_tokens": 10}
-            data = json.dumps({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.server_address[1]}/v1", bodies
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
-
-
 @pytest.mark.slow
 def test_the_command_asks_a_model_server_once(played: RunFolder) -> None:
-    with server() as (address, bodies):
+    with serving(completion(rating(4))) as (address, judge):
         command = ["rate", str(played.path), "--policy", "openai", "--most", "2", "--json"]
         command += ["--set", f"policy.base_url={address}", "--set", "policy.model=judge"]
 
@@ -178,7 +145,7 @@ def test_the_command_asks_a_model_server_once(played: RunFolder) -> None:
     found, again = json.loads(first.stdout), json.loads(second.stdout)
     assert found["pr"] == {"mean": 4, "low": 4, "high": 4}
     assert found["dialogues"] == 2
-    assert found["counts"]["4"] == found["answers"] == len(bodies)
+    assert found["counts"]["4"] == found["answers"] == len(judge.bodies)
     assert again == {**found, "from_before": found["answers"]}
-    assert {body["temperature"] for body in bodies} == {0.1}
+    assert {body["temperature"] for body in judge.bodies} == {0.1}
     assert (played.path / "ratings.jsonl").exists()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import Reply, completion, refusal, serving
 
 from agentfw.agent import Moment
 from agentfw.episode import Call, Episode, Message, Task, Turn, Usage
@@ -209,66 +208,30 @@ def test_a_file_that_cannot_be_the_cache_is_told_before_anything_is_played(host:
 
 # -- a model server as the judge -------------------------------------------------------------------------------------
 
-Answer = Callable[[list[dict[str, Any]]], tuple[int, str]]
-"""The messages of a request in, the status and the text of the answer out."""
+USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 40}}
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    answer: Answer
-    bodies: list[dict[str, Any]]
+def judging(text: str) -> Reply:
+    return completion(text, top={"usage": USAGE})
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.bodies.append(body)
-        status, text = self.server.answer(body["messages"])
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 40}}
-        good = {"choices": [choice], "usage": usage}
-        data = json.dumps(good if status == 200 else {"error": {"message": text}}).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *arguments: Any) -> None: ...
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    listener = Server(("127.0.0.1", 0), Handler)
-    listener.bodies = []
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield listener
-    finally:
-        listener.shutdown()
-        thread.join()
-        listener.server_close()
-
-
-def served(server: Server, **settings: Any) -> dict[str, Any]:
-    own = {"base_url": f"http://127.0.0.1:{server.server_port}/v1", "model": "judge", "retries": 0, "deadline": 20}
+def served(address: str, **settings: Any) -> dict[str, Any]:
+    own = {"base_url": address, "model": "judge", "retries": 0, "deadline": 20}
     own |= {"price": {"prompt": 10.0, "cached": 1.0, "sampled": 100.0}}
     return {"name": "rubric", "settings": {"policy": {"name": "openai", "settings": own}, **settings}}
 
 
-def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: Path, server: Server) -> None:
+def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: Path) -> None:
     (tmp_path / "rules.txt").write_text("Handling a mail\nin time counts.\n\nWriting counts, too.\n")
 
-    def answer(messages: list[dict[str, Any]]) -> tuple[int, str]:
-        if len(messages) == 2:
-            return 200, '<think>hm</think> {"scores": [{"id": 1, "score": 11}]}'
-        return 200, marks(messages[1]["content"])
+    def answer(body: dict[str, Any]) -> Reply:
+        if len(body["messages"]) == 2:
+            return judging('<think>hm</think> {"scores": [{"id": 1, "score": 11}]}')
+        return judging(marks(body["messages"][1]["content"]))
 
-    server.answer = answer
-    run = prepare(host, tmp_path, served(server, rules_file=str(tmp_path / "rules.txt")))
-    summary = asyncio.run(run.execute())
+    with serving(answer) as (address, server):
+        run = prepare(host, tmp_path, served(address, rules_file=str(tmp_path / "rules.txt")))
+        summary = asyncio.run(run.execute())
 
     assert summary.figures["rubric_failed"].estimate == 0.0
     assert len(set(rewards(run.folder)[:3])) > 1
@@ -282,17 +245,14 @@ def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: 
     assert server.bodies[0]["temperature"] == 0
 
 
-def test_a_group_that_the_server_refuses_is_a_failure_and_the_run_goes_on(
-    host: Host, tmp_path: Path, server: Server
-) -> None:
-    def answer(messages: list[dict[str, Any]]) -> tuple[int, str]:
-        if len(server.bodies) == 2:
-            return 400, "this model's maximum context length is 4096 tokens"
-        return 200, marks(messages[1]["content"])
+def test_a_group_that_the_server_refuses_is_a_failure_and_the_run_goes_on(host: Host, tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> Reply:
+        return judging(marks(body["messages"][1]["content"]))
 
-    server.answer = answer
-    run = prepare(host, tmp_path, served(server, parallel=1), episodes=3, concurrency=1)
-    summary = asyncio.run(run.execute())
+    refused = refusal(400, "this model's maximum context length is 4096 tokens")
+    with serving(answer, refused, answer) as (address, _):
+        run = prepare(host, tmp_path, served(address, parallel=1), episodes=3, concurrency=1)
+        summary = asyncio.run(run.execute())
 
     failed = [record["outcome"]["rubric_failed"] for record in run.folder.metrics()]
     assert sorted(failed) == [0.0] * 6 + [1.0] * 3
@@ -303,18 +263,23 @@ def test_a_group_that_the_server_refuses_is_a_failure_and_the_run_goes_on(
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [400, 401, 503])
 def test_a_judge_that_never_answers_stops_the_run_which_goes_on_when_it_does(
-    host: Host, tmp_path: Path, server: Server, status: int
+    host: Host, tmp_path: Path, status: int
 ) -> None:
-    server.answer = lambda messages: (status, "no temperature, please")
-    run = prepare(host, tmp_path, served(server))
-    with pytest.raises(EndpointError, match="no temperature"):
-        asyncio.run(run.execute())
-    played = len(list(run.folder.episodes()))
-    assert played >= 3
+    down = [True]
 
-    server.answer = lambda messages: (200, marks(messages[1]["content"]))
-    again = Run.open(RunFolder.open(run.folder.path), host)
-    summary = asyncio.run(again.execute())
+    def answer(body: dict[str, Any]) -> Reply:
+        return refusal(status, "no temperature, please") if down else judging(marks(body["messages"][1]["content"]))
+
+    with serving(answer) as (address, _):
+        run = prepare(host, tmp_path, served(address))
+        with pytest.raises(EndpointError, match="no temperature"):
+            asyncio.run(run.execute())
+        played = len(list(run.folder.episodes()))
+        assert played >= 3
+
+        down.clear()
+        again = Run.open(RunFolder.open(run.folder.path), host)
+        summary = asyncio.run(again.execute())
 
     assert summary.episodes == 6
     assert summary.figures["rubric_failed"].estimate == 0.0

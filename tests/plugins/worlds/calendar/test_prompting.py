@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import completion, serving, tool_call
 
 from agentfw import Host, HostOptions
 from agentfw.runs.run import Run
@@ -27,55 +25,19 @@ Message = dict[str, Any]
 Model = Callable[[dict[str, Any]], Message]
 
 
-@contextmanager
-def serving(model: Model) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A chat-completions server; what it was asked, in order."""
-    asked: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            asked.append(body)
-            message = {"role": "assistant", "content": None, **model(body)}
-            usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            data = json.dumps(
-                {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
-            )
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data.encode())
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.server_address[1]}/v1", asked
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
-
-
 def call(name: str, **arguments: Any) -> Message:
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    return {"tool_calls": [{"id": f"call-{name}", "type": "function", "function": function}]}
+    return {"tool_calls": [tool_call(name, **arguments)]}
 
 
 def play(style: str, model: Model, folder: Path) -> tuple[Run, list[dict[str, Any]]]:
     """A short run of the spec that is shipped for a style."""
     host = Host.load(HostOptions(disabled=("all",)))
     values = read_spec(Path(host.find_spec(f"calendar-{style}").path))
-    with serving(model) as (address, asked):
+    with serving(lambda body: completion(None, message=model(body))) as (address, server):
         changes = {"environment": {"rounds": ROUNDS}, "policy": {"base_url": address, "model": "m"}, "episodes": 1}
         run = Run.create(parse_spec(apply_assignments(values, changes)), host, folder)
         asyncio.run(run.execute())
-    return run, asked
+    return run, server.bodies
 
 
 def told(body: dict[str, Any], what: str) -> int:

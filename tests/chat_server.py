@@ -1,0 +1,136 @@
+"""A chat-completions server on this machine whose answers a test scripts. Everything about it is real but the model.
+
+    with serving(completion("fine")) as (address, server):
+        ...                                       # ask `address`
+    server.bodies                                 # what it was asked
+
+Answers are given in order, the last one again and again. One may be a function of the request's body.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+__all__ = ["Reply", "Script", "Server", "completion", "refusal", "serving", "tool_call"]
+
+USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+
+
+@dataclass
+class Reply:
+    """One scripted answer of the server."""
+
+    body: object = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    wait: float = 0.0
+    missing: int = 0
+    """How many bytes less than promised are sent."""
+
+
+Script = Reply | Callable[[dict[str, Any]], Reply]
+
+
+def completion(content: str | None = "fine", **choice: Any) -> Reply:
+    """A chat completion as servers give it."""
+    message = {"role": "assistant", "content": content, **choice.pop("message", {})}
+    top = choice.pop("top", {})
+    one = {"index": 0, "message": message, "finish_reason": "stop", **choice}
+    whole = {"id": "chat-1", "object": "chat.completion", "model": "served", "choices": [one], "usage": USAGE}
+    return Reply(whole | top)
+
+
+def tool_call(name: str, **arguments: Any) -> dict[str, Any]:
+    """What stands in a message for a call."""
+    return {"id": f"call-{name}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def refusal(status: int, message: str, **more: Any) -> Reply:
+    return Reply({"error": {"message": message, "type": "error", "param": None, **more}}, status)
+
+
+class Server:
+    """What is asked and answered, in order."""
+
+    def __init__(self, script: tuple[Script, ...], models: tuple[str, ...]) -> None:
+        self.script, self.models = script or (completion(),), models
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.answered: list[str] = []
+        """The requests that were not refused, as text."""
+        self.asked_for_models = self.in_flight = self.most_in_flight = 0
+        self.lock = threading.Lock()
+
+    def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+        with self.lock:
+            step = self.script[min(len(self.bodies), len(self.script) - 1)]
+            self.bodies.append(body)
+            self.headers.append(headers)
+            reply = step if isinstance(step, Reply) else step(body)
+            if reply.status == 200:
+                self.answered.append(json.dumps(body, sort_keys=True))
+        return reply
+
+
+@contextmanager
+def serving(*script: Script, models: tuple[str, ...] = ("served", "other")) -> Iterator[tuple[str, Server]]:
+    """The base URL of a running server, and the server."""
+    server = Server(script, models)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            server.asked_for_models += 1
+            self._send(Reply({"object": "list", "data": [{"id": name} for name in server.models]}))
+
+        def do_POST(self) -> None:
+            with server.lock:
+                server.in_flight += 1
+                server.most_in_flight = max(server.most_in_flight, server.in_flight)
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            reply = server.answer(body, {name.lower(): value for name, value in self.headers.items()})
+            time.sleep(reply.wait)
+            with server.lock:
+                server.in_flight -= 1
+            self._send(reply)
+
+        def _send(self, reply: Reply) -> None:
+            data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            try:
+                self.send_response(reply.status)
+                for name, value in {"content-type": "application/json", **reply.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data[: len(data) - reply.missing])
+                self.close_connection = self.close_connection or bool(reply.missing)
+            except OSError:
+                pass  # the client gave up
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    class Listener(ThreadingHTTPServer):
+        request_queue_size = 512
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # a client that hung up
+
+    listener = Listener(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.server_address[1]}/v1", server
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()

@@ -1,0 +1,380 @@
+"""The openai policy against a real HTTP server that refuses, fails or is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import Reply, completion, refusal, serving
+from openai_asking import ASK, ask, fails, finish, policy_at
+from pydantic import ValidationError
+
+from agentfw.errors import QuotaEndedError
+from agentfw.policy import Generation, Request, Sampling
+from agentfw_cli.main import main
+from agentfw_plugins.policies.openai import OpenAIPolicy, OpenAISettings
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def slow(seconds: float) -> Reply:
+    return Reply(completion().body, wait=seconds)
+
+
+# -- servers that refuse -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "words", "status"),
+    [
+        ("return_token_ids", "Unrecognized request argument supplied: return_token_ids", 400),
+        ("logprobs", "You are not allowed to request logprobs from this model", 403),
+        ("seed", "seed: Extra inputs are not permitted", 422),
+    ],
+)
+def test_a_field_that_the_server_does_not_know_is_left_out_from_then_on(field: str, words: str, status: int) -> None:
+    def picky(body: dict[str, Any]) -> Reply:
+        return refusal(status, words) if field in body else completion()
+
+    with serving(picky) as (address, server):
+        policy = policy_at(address)
+        request = Request(ASK.messages, sampling=Sampling(seed=3))
+        ask(policy, request)
+        ask(policy, request)
+    assert [field in body for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unsupported value: '{}' does not support 0.6 with this model. Only the default (1) value is supported.",
+        "Unsupported parameter: '{}' is not supported with this model.",
+    ],
+)
+def test_sampling_that_a_server_refuses_by_name_is_left_out_and_told_to_training(words: str) -> None:
+    def gpt_5(body: dict[str, Any]) -> Reply:
+        refused = next((name for name in ("temperature", "top_p", "logprobs") if name in body), "")
+        return refusal(400, words.format(refused)) if refused else completion()
+
+    with serving(gpt_5) as (address, server):
+        policy = policy_at(address)
+        request = Request(ASK.messages, sampling=Sampling(temperature=0.6, top_p=0.95))
+        answers = [ask(policy, request), ask(policy, request)]
+
+    assert len(server.bodies) == 5, "three refusals, and then none"
+    assert [(answer.temperature, answer.top_p) for answer in answers] == [(1.0, 1.0)] * 2
+
+
+def test_a_temperature_out_of_range_is_an_error_and_not_left_out() -> None:
+    with serving(refusal(400, "temperature must be between 0 and 2")) as (address, server):
+        fails(policy_at(address), Request(ASK.messages, sampling=Sampling(temperature=9.0)))
+
+    assert len(server.bodies) == 1
+
+
+def test_an_account_that_is_used_up_is_not_asked_again_and_has_its_own_advice() -> None:
+    words = "You exceeded your current quota, please check your plan and billing details."
+    ended = Reply({"error": {"message": words, "type": "insufficient_quota", "code": "insufficient_quota"}}, 429)
+
+    with serving(ended) as (address, server):
+        error = fails(policy_at(address))
+
+    assert isinstance(error, QuotaEndedError)
+    assert len(server.bodies) == 1
+    assert "used up" in error.message
+    assert "add credit" in error.fix
+    assert "concurrency" not in error.fix
+
+
+@pytest.mark.slow
+def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"name": "decide", "arguments": json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})}
+    decides = completion(None, message={"tool_calls": [{"id": "c", "type": "function", "function": call}]})
+    ended = Reply({"error": {"message": "used up", "type": "insufficient_quota"}}, 429)
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "calendar-strategyhub", "--set", "policy.model=served", "--set", "concurrency=1"]
+    words += ["--set", "sampling.top_p=null", "--set", "environment.rounds=6", "--set", "episodes=3"]
+
+    def command(address: str, *words: str) -> Any:
+        with pytest.raises(SystemExit) as stopped:
+            main([*words, "--set", f"policy.base_url={address}"])
+        return stopped.value.code
+
+    with serving(*[decides] * 11, ended) as (address, first):
+        assert command(address, *words) == 1
+    (run,) = (tmp_path / "runs").iterdir()
+    with serving(decides) as (address, second):
+        assert command(address, "runs", "resume", str(run)) == 0
+
+    asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:11], *second.bodies)]
+    assert len(second.bodies) > 0
+    assert len(set(asked)) == len(asked), "no answered request is asked again"
+    assert all("top_p" not in body for body in first.bodies)
+
+
+def test_the_refusals_of_strict_servers_are_understood_where_they_list_what_is_wrong() -> None:
+    detail = [
+        {"type": "extra_forbidden", "loc": ["body", "return_token_ids"], "msg": "Extra inputs", "input": "logprobs"}
+    ]
+
+    def strict(body: dict[str, Any]) -> Reply:
+        return Reply({"detail": detail}, 422) if "return_token_ids" in body else completion()
+
+    with serving(strict) as (address, server):
+        ask(policy_at(address))
+    assert "logprobs" in server.bodies[-1]
+
+
+def test_max_tokens_goes_by_its_newer_name_where_the_server_wants_that() -> None:
+    words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+
+    def newer(body: dict[str, Any]) -> Reply:
+        return refusal(400, words) if "max_tokens" in body else completion()
+
+    with serving(newer) as (address, server):
+        ask(policy_at(address), Request(ASK.messages, sampling=Sampling(max_tokens=40)))
+    assert server.bodies[-1]["max_completion_tokens"] == 40
+
+
+def test_a_refusal_that_only_mentions_a_field_costs_later_requests_nothing() -> None:
+    script = (refusal(400, "no way, and logprobs too"), refusal(400, "no way"), completion())
+    with serving(*script) as (address, server):
+        policy = policy_at(address)
+        assert "no way" in fails(policy).message
+        ask(policy)
+    assert "logprobs" in server.bodies[-1]
+
+
+def test_a_field_that_the_user_asked_for_is_never_dropped_silently() -> None:
+    with serving(refusal(400, "unknown field seed")) as (address, server):
+        assert "unknown field seed" in fails(policy_at(address, extra_body={"seed": 1})).message
+    assert len(server.bodies) == 1
+
+
+def test_a_prompt_that_is_too_long_is_refused_once_and_says_so() -> None:
+    words = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens; logprobs"
+    with serving(refusal(400, words)) as (address, server):
+        error = fails(policy_at(address))
+    assert len(server.bodies) == 1
+    assert "maximum context length is 4096" in error.message
+    assert "context" in error.fix
+
+
+def test_a_wrong_key_is_an_error_that_names_its_variable_and_never_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+    with serving(refusal(401, "Incorrect API key provided: sk-very-secret")) as (address, server):
+        policy = policy_at(address, api_key_env="MY_KEY")
+        error = fails(policy)
+    assert len(server.bodies) == 1
+    assert "MY_KEY" in error.fix
+    context = (error.message, error.fix, repr(error), repr(error.__cause__), repr(error.__context__), repr(policy))
+    assert "sk-very-secret" not in " ".join([*context, repr(vars(policy)), repr(policy.settings)])
+
+
+def test_a_missing_key_and_one_that_cannot_be_sent_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(refusal(401, "who are you?")) as (address, _):
+        assert "OPENAI_API_KEY is not set" in fails(policy_at(address)).fix
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\nand more")
+        error = fails(policy_at(address))
+    assert "OPENAI_API_KEY" in error.message
+    assert "secret" not in error.message
+
+
+def test_a_model_that_is_not_there_is_answered_with_the_nearest_that_is() -> None:
+    with serving(refusal(404, "The model does not exist."), models=("qwen3-4b", "tiny")) as (address, server):
+        error = fails(policy_at(address, model="qwen-3-4b"))
+    assert len(server.bodies) == 1
+    assert "did you mean 'qwen3-4b'?" in error.fix
+
+
+# -- servers that fail -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(form: str) -> None:
+    def busy(body: dict[str, Any]) -> Reply:
+        after = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)  # whole seconds: 1 to 2 from now
+        return Reply({"error": "busy"}, 429, headers={"retry-after": after})
+
+    with serving(busy, completion()) as (address, server):
+        began = time.monotonic()
+        assert ask(policy_at(address)).text == "fine"
+        assert time.monotonic() - began >= 0.9
+    assert len(server.bodies) == 2
+
+
+def test_a_server_that_asks_for_more_time_than_there_is_fails_at_once() -> None:
+    with serving(Reply({"error": "busy"}, 429, headers={"retry-after": "3600"})) as (address, _):
+        began = time.monotonic()
+        error = fails(policy_at(address))
+    assert time.monotonic() - began < 600
+    assert "429" in error.message
+    assert "1 try" in error.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [({"location": "https://elsewhere/v1"}, "it redirects to https://elsewhere/v1"), ({}, "that it doesn't name")],
+)
+def test_a_redirect_is_told_with_where_it_leads(headers: dict[str, str], words: str) -> None:
+    with serving(Reply(b"", 301, headers=headers)) as (address, _):
+        error = fails(policy_at(address))
+
+    assert words in error.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [408, 409, 500, 503])
+def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
+    with serving(Reply(b"oh no", status), Reply(b"oh no", status), completion()) as (address, server):
+        assert ask(policy_at(address)).text == "fine"
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (Reply(completion().body, missing=20), "RemoteProtocolError"),
+        (Reply(b"<html>nginx says hello</html>", headers={"content-type": "text/html"}), "not JSON: <html>nginx"),
+        (Reply({"error": {"message": "upstream is away"}}), "no choices: upstream is away"),
+        (Reply({"choices": []}), "no choices"),
+        (Reply({"choices": [{"finish_reason": "stop"}]}), "no message"),
+        (Reply([]), "not a JSON object"),
+        (completion(finish_reason="abort"), "aborted the answer"),
+    ],
+)
+def test_an_answer_that_is_none_is_asked_for_again_and_then_an_error(reply: Reply, words: str) -> None:
+    with serving(reply, completion()) as (address, server):
+        assert ask(policy_at(address)).text == "fine"
+    assert len(server.bodies) == 2
+    with serving(reply) as (address, server):
+        error = fails(policy_at(address, retries=1))
+    assert words in error.message
+    assert f"{address}/chat/completions" in error.message
+    assert "2 tries" in error.message
+    assert len(server.bodies) == 2
+
+
+def test_a_long_answer_of_a_failing_server_is_told_shortly() -> None:
+    with serving(Reply(b"x" * 100_000, 500)) as (address, _):
+        assert len(fails(policy_at(address, retries=0)).message) < 600
+
+
+@pytest.mark.slow
+def test_an_answer_of_fifty_megabytes_is_given_up_and_not_asked_for_again() -> None:
+    huge = Reply(b'{"choices": [' + b" " * 50_000_000 + b"]}")
+
+    with serving(huge) as (address, server):
+        error = fails(policy_at(address))
+
+    assert f"{address}/chat/completions sent more than 32 MB in one answer" in error.message
+    assert "OpenAI-compatible server" in error.fix
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.slow
+def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
+    with serving(slow(3.0)) as (address, server):
+        error = fails(policy_at(address, deadline=0.5))
+    assert "deadline 0.5 s" in error.message
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.slow
+def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        error = fails(policy_at(address, retries=1))
+    assert address in error.message
+    assert "2 tries" in error.message
+    assert "check that the server is running" in error.fix
+
+
+# -- many at once ------------------------------------------------------------------------------------------------------
+
+
+def many(policy: OpenAIPolicy, count: int) -> list[Generation]:
+    async def run() -> list[Generation]:
+        return list(await asyncio.gather(*(policy.generate(ASK) for _ in range(count))))
+
+    return finish(policy, run())
+
+
+@pytest.mark.slow
+def test_no_more_requests_are_in_flight_than_allowed() -> None:
+    with serving(slow(0.02)) as (address, server):
+        assert len(many(policy_at(address, concurrency=3), 20)) == 20
+    assert server.most_in_flight == 3
+
+
+@pytest.mark.slow
+def test_two_hundred_requests_in_flight_finish() -> None:
+    with serving(slow(3.0)) as (address, server):
+        assert len(many(policy_at(address, concurrency=200), 200)) == 200
+    assert server.most_in_flight > 100
+
+
+@pytest.mark.slow
+def test_waiting_for_a_slot_is_not_held_against_the_server() -> None:
+    with serving(slow(0.3)) as (address, _):
+        assert len(many(policy_at(address, concurrency=1, deadline=0.9), 5)) == 5
+
+
+def test_a_cancelled_request_leaves_its_slot_to_the_next() -> None:
+    with serving(slow(1.0), slow(1.0), completion("next")) as (address, server):
+        policy = policy_at(address, concurrency=2)
+
+        async def run() -> str:
+            tasks = [asyncio.create_task(policy.generate(ASK)) for _ in range(2)]
+            while server.most_in_flight < 2:
+                await asyncio.sleep(0.01)
+            for task in tasks:
+                task.cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(result, asyncio.CancelledError) for result in done)
+            return (await asyncio.wait_for(policy.generate(ASK), 5)).text
+
+        assert finish(policy, run()) == "next"
+
+
+def test_one_policy_serves_one_event_loop_after_another() -> None:
+    with serving() as (address, _):
+        policy = policy_at(address)
+        assert [asyncio.run(policy.generate(ASK)).text for _ in range(3)] == ["fine"] * 3
+
+
+def test_a_server_on_this_machine_is_not_looked_for_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with serving() as (address, _):
+        assert ask(policy_at(address, retries=0)).text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"base_url": "localhost:8000"}, "http://"),
+        ({"base_url": "http://user:secret@host/v1"}, "api_key_env"),
+        ({"base_url": "http://host:port/v1"}, "[Pp]ort"),
+        ({"extra_body": {"stream": True}}, "stream"),
+        ({"concurrency": 0}, "greater"),
+        ({"deadline": 0}, "greater"),
+        ({"retries": -1}, "greater"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_before_anything_is_asked(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        OpenAISettings(**settings)
