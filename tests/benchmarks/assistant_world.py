@@ -170,13 +170,14 @@ def model(share: float) -> Found:
     """One world at full size, with the settings of the loop's reward."""
     import numpy
 
-    from agentfw_plugins.worlds.assistant.preference_reward import LogPreference, LogPreferenceSettings
+    from agentfw_plugins.rewards.log_preference import LogPreferenceSettings
+    from agentfw_plugins.worlds.assistant.preference_reward import AssistantPreference
     from agentfw_rewardmodels import PreferenceModel
 
     people, items = People(AssistantSettings()), list(Catalogue(AssistantSettings()).by_id.values())
     with TemporaryDirectory() as work:
         home = Path(work) / "model"
-        LogPreference(LogPreferenceSettings(model=str(home), epochs=max(1, round(100 * share))))
+        AssistantPreference(LogPreferenceSettings(model=str(home), epochs=max(1, round(100 * share))))
         fitted = PreferenceModel.load(home)
 
     def correlation(user: str) -> float:

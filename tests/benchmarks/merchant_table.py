@@ -1,11 +1,12 @@
 """The merchant world in figures: reference planners, PARPO on the linear planner, and what the memory adds.
 
     python tests/benchmarks/merchant_table.py --work FOLDER
-    python tests/benchmarks/merchant_table.py --work FOLDER --preference --json
+    python tests/benchmarks/merchant_table.py --work FOLDER --rows preference model --json
 
-Rows: simple planners on test tasks; `agentfw train merchant` before and after, seed by seed, on held-out tasks; and
-`agentfw run merchant` on test merchants, with the skill graph and without, paired by merchant. `--preference` trains
-once more with a fitted preference model as personal reward (extra `rewardmodels`).
+Rows: simple planners on test tasks (`references`); `agentfw train merchant` before and after, seed by seed, on held-out
+tasks (`trainings`), the same with the preference model as the only personal reward (`preference`, extra `rewardmodels`)
+and with the small language model tiny-merchant (`model`, extra `train`); and `agentfw run merchant` on test merchants,
+with the skill graph and without, paired by merchant (`memory`).
 What is in FOLDER is not done again.
 """
 
@@ -24,9 +25,9 @@ from agentfw import Host, Run
 from agentfw.runs import RunFolder, parse_spec, read_spec
 from agentfw.statistics import Interval, paired_difference
 from agentfw_plugins.worlds.merchant.environment import MerchantMarket
-from agentfw_plugins.worlds.merchant.logs import write_logs
-from agentfw_plugins.worlds.merchant.merchant_settings import MerchantSettings
 
+TRAININGS = ("trainings", "preference", "model")
+ROWS = ("references", *TRAININGS, "memory")
 FIGURES = ("score", "profile_match", "authenticity", "logic", "completion", "depth", "steps")
 
 
@@ -48,11 +49,22 @@ def played(folder: Path, spec: Mapping[str, Any], host: Host) -> RunFolder:
     return run.folder
 
 
-def training(seed: int, rewards: Sequence[Any], options: argparse.Namespace, host: Host, name: str) -> RunFolder:
-    spec = read_spec(Path(host.find_spec("train-merchant").path))
-    spec |= {"seed": seed, "updates": options.updates, "rewards": list(rewards)}
-    spec["evaluation"] = {"every": options.updates, "tasks": options.tasks}
-    return played(Path(options.work) / f"{name}-{seed}", spec, host)
+def trainings(row: str, options: argparse.Namespace, host: Host) -> list[dict[str, Any]]:
+    """A training in each seed, and what the held-out tasks gained."""
+    spec = read_spec(Path(host.find_spec("train-merchant-tiny" if row == "model" else "train-merchant").path))
+    if row == "preference":
+        settings = {"model": str(Path(options.work) / "preferences")}
+        spec["rewards"] = ["merchant_base", {"name": "merchant_preference", "settings": settings}]
+    last = options.updates
+    spec |= {"updates": last, "evaluation": {**spec["evaluation"], "every": last, "tasks": options.tasks}}
+    found: list[dict[str, Any]] = []
+    for seed in options.seeds:
+        folder = played(Path(options.work) / f"{row}-{seed}", {**spec, "seed": seed}, host)
+        found += [
+            {"rewards": row, "seed": seed, "figure": figure} | gain(folder, last, figure)
+            for figure in ("visible_score", "score", "profile_match")
+        ]
+    return found
 
 
 def gain(folder: RunFolder, updates: int, figure: str) -> dict[str, Any]:
@@ -76,41 +88,19 @@ def matches(seed: int, memory: bool, options: argparse.Namespace, host: Host) ->
     return {user: fmean(values) for user, values in found.items()}
 
 
-def preference_reward(options: argparse.Namespace) -> list[Any]:
-    from agentfw_rewardmodels import PreferenceModel
-    from agentfw_rewardmodels import PreferenceSettings as FitSettings
-
-    home = Path(options.work) / "preferences"
-    if not home.exists():
-        logs = Path(options.work) / "logs"
-        write_logs(logs, MerchantSettings())
-        model = PreferenceModel.fit(
-            logs / "interactions.csv",
-            items=logs / "items.csv",
-            profiles=logs / "profiles.csv",
-            settings=FitSettings(dimensions=32, epochs=100),
-        )
-        model.save(home)
-    return ["merchant_base", {"name": "preference", "settings": {"model": str(home), "text": "effects"}}]
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     began, host = time.perf_counter(), Host.load()
-    result: dict[str, Any] = {"references": references(options.references), "trainings": [], "memory": []}
-    rewards = {"stated": ["merchant_base", "merchant_personal"]}
-    if options.preference:
-        rewards["preference"] = preference_reward(options)
-    for name, chosen in rewards.items():
-        for seed in options.seeds:
-            folder = training(seed, chosen, options, host, name)
-            for figure in ("visible_score", "score", "profile_match"):
-                row = {"rewards": name, "seed": seed, "figure": figure}
-                result["trainings"].append(row | gain(folder, options.updates, figure))
-    for seed in options.seeds:
+    result: dict[str, Any] = {"references": {}, "trainings": [], "memory": []}
+    if "references" in options.rows:
+        result["references"] = references(options.references)
+    for row in TRAININGS:
+        if row in options.rows:
+            result["trainings"] += trainings(row, options, host)
+    for seed in options.seeds if "memory" in options.rows else ():
         with_it, without = (matches(seed, memory, options, host) for memory in (True, False))
         difference = paired_difference(with_it, without)
-        row = {"seed": seed, "with": fmean(with_it.values()), "without": fmean(without.values())}
-        result["memory"].append(row | _bounds(difference.difference) | {"p": difference.p_value})
+        row_of_seed = {"seed": seed, "with": fmean(with_it.values()), "without": fmean(without.values())}
+        result["memory"].append(row_of_seed | _bounds(difference.difference) | {"p": difference.p_value})
     return {**result, "seconds": round(time.perf_counter() - began, 1)}
 
 
@@ -127,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--merchants", type=int, default=96, help="of the split test")
     parser.add_argument("--days", type=int, default=5)
     parser.add_argument("--references", type=int, default=960, help="tasks of the reference planners")
-    parser.add_argument("--preference", action="store_true", help="also train with a preference model")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["references", "trainings", "memory"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     result = measure(options)
@@ -139,17 +129,20 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def _tell(result: Mapping[str, Any]) -> None:
-    print("| planner | " + " | ".join(FIGURES) + " |\n| --- |" + " --- |" * len(FIGURES))
+    if result["references"]:
+        print("| planner | " + " | ".join(FIGURES) + " |\n| --- |" + " --- |" * len(FIGURES))
     for name, figures in result["references"].items():
         print(f"| {name} | " + " | ".join(f"{figures[one]:.3f}" for one in FIGURES) + " |")
-    print("\n| rewards | seed | figure | before | after | difference |\n| --- | --- | --- | --- | --- | --- |")
+    if result["trainings"]:
+        print("\n| rewards | seed | figure | before | after | difference |\n| --- | --- | --- | --- | --- | --- |")
     for row in result["trainings"]:
         print(
             f"| {row['rewards']} | {row['seed']} | {row['figure']} | {row['before']:.3f} | {row['after']:.3f} | "
             f"{row['mean']:+.3f} [{row['low']:.3f}, {row['high']:.3f}] |"
         )
-    print("\nProfile match of test merchants, with skillgraph and without:\n")
-    print("| seed | with | without | difference | p |\n| --- | --- | --- | --- | --- |")
+    if result["memory"]:
+        print("\nProfile match of test merchants, with skillgraph and without:\n")
+        print("| seed | with | without | difference | p |\n| --- | --- | --- | --- | --- |")
     for row in result["memory"]:
         print(
             f"| {row['seed']} | {row['with']:.2f} | {row['without']:.2f} | "

@@ -16,7 +16,10 @@ from agentfw.errors import SettingsError
 
 __all__ = ["locate"]
 
-_SHIPPED = {name: Path(__file__).parent / name for name in ("tiny", "tiny-early", "tiny-proactive", "tiny-sums")}
+_SHIPPED = {
+    name: Path(__file__).parent / name
+    for name in ("tiny", "tiny-early", "tiny-merchant", "tiny-proactive", "tiny-sums")
+}
 _REQUIRED = ("config.json", "tokenizer.json")
 
 

@@ -55,9 +55,9 @@ REGISTRATION = Registration(
         ),
         Component(
             "assistant_preference",
-            f"{_HERE}.preference_reward:LogPreference",
+            f"{_HERE}.preference_reward:AssistantPreference",
             "How much the user likes the choices, by a preference model of the world's log",
-            settings=f"{_HERE}.preference_reward:LogPreferenceSettings",
+            settings="agentfw_plugins.rewards.log_preference:LogPreferenceSettings",
         ),
         Component("assistant_stars", f"{_HERE}.rewards:Stars", "The stars that users give, where they give any"),
         Component(

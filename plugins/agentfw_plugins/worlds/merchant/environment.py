@@ -17,15 +17,17 @@ market is generated, and the scores are rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from agentfw import Environment, Intervention, Moment, Seeds, Task, Turn, World, action
+from agentfw import Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
 
 from .analyses import Analyses
+from .cards import evidence_card, request_card
 from .engine import Engine, Results, carry_out
 from .merchant_settings import MerchantSettings
 from .merchants import Merchants, Order
@@ -33,10 +35,11 @@ from .plan import Step, check_plan
 from .plans import plan_of
 from .reactions import react
 from .references import figures_of_planners
-from .report import make_report
+from .report import Report, make_report
 from .scoring import Scores, needless_steps, score_report
 from .skills import SKILLS
 from .tastes import TASTES
+from .written_report import read_report, writing_task
 
 __all__ = ["MerchantMarket", "MerchantSettings"]
 
@@ -73,7 +76,8 @@ class MerchantMarket(Environment):
 
     def __init__(self, settings: MerchantSettings | None = None) -> None:
         self.settings = settings or MerchantSettings()
-        self.merchants = _merchants(self.settings.model_copy(update={"cache": ""}).model_dump_json())
+        world = self.settings.model_copy(update={"cache": "", "skip": 0, "style": "full", "report": "rule"})
+        self.merchants = _merchants(world.model_dump_json())
         self.analyses = Analyses(self.merchants.market, self.settings.cache)
         self._of_references = Analyses(self.merchants.market)
 
@@ -84,19 +88,25 @@ class MerchantMarket(Environment):
         seeds = Seeds(seed).child(split)
         found = []
         for index in range(count):
-            name, day = self.merchants.turn(split, index)
+            name, day = self._turn(split, index)
             query = self.merchants.query(name, day)
             found.append(Task(index, seeds.integer(name, day), user=name, split=split, query=query))
         return found
 
     def scene(self, tasks: Sequence[Task]) -> str:
         users = len({task.user for task in tasks})
-        days = max(self.merchants.turn(task.split, task.index)[1] for task in tasks)
+        days = max(self._turn(task.split, task.index)[1] for task in tasks)
         return f"{users} merchants, {days} {'day' if days == 1 else 'days'}"
 
     def goal(self) -> str:
         analyses = "\n".join(f"- {skill.name}: {skill.about}{_inputs(skill.needs)}" for skill in SKILLS.values())
         return f"{super().goal()}\n\nAnalyses:\n{analyses}"
+
+    def brief(self) -> Brief:
+        brief = super().brief()
+        if self.settings.report == "agent":
+            return brief
+        return replace(brief, actions=tuple(one for one in brief.actions if one.name != "write_report"))
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
@@ -105,10 +115,12 @@ class MerchantMarket(Environment):
         self.scores: Scores | None = None
         self._plans = self._steps = self._turns = 0
         self._engine: Engine | None = None
+        self._writing = False
         self._busy_for = 0.0
         outages = world.random("outages")
         self._outages = {name for name in SKILLS if outages.random() < self.settings.outages}
         order = self.order
+        card = self.settings.style == "card"
         lines = [
             f"day {order.day}: {order.kind.asks.format(category=order.category)}",
             f"topics: {', '.join(order.kind.parts)}",
@@ -126,7 +138,7 @@ class MerchantMarket(Environment):
                 "stated": dict(order.merchant.stated),
                 "scenarios": [_SCENARIO],
             },
-            text="\n".join(lines),
+            text=request_card(order.kind, self.profile()) if card else "\n".join(lines),
         )
 
     def profile(self) -> Mapping[str, str]:
@@ -142,6 +154,8 @@ class MerchantMarket(Environment):
         """
         if self._engine is not None:
             raise InterventionRefused("the last plan is still being carried out")
+        if self._writing:
+            raise InterventionRefused("the plans are over; write the report")
         if self._plans == _PLANS:
             raise InterventionRefused("a plan can be revised once; call report")
         ordered = check_plan(steps, self.results.skills, self.merchants.market.months)
@@ -165,24 +179,21 @@ class MerchantMarket(Environment):
         """Have the report written and sent to the merchant. This ends the task."""
         if self._engine is not None:
             raise InterventionRefused("the plan is still being carried out; wait for the evidence")
-        order = self.order
-        report = make_report(order, self.results, self.merchants.fame[order.category])
-        self.scores = score_report(report, self.results, order, self.merchants, self._steps)
-        reaction = react(
-            order, report.recommended, self.merchants, self.world.random("reaction"), speaks=self.settings.speaks
-        )
-        effect = {
-            "item": report.recommended,
-            "text": self.merchants.in_words(order.category, report.recommended),
-            "verdict": reaction.verdict,
-        }
-        self.world.observe("report", {"recommended": report.recommended}, text=report.text)
-        self.world.observe(
-            "reaction",
-            {"by": "user", "said": reaction.said, "effects": [effect], "keypoints": self._keypoints()},
-            text=reaction.said or "The merchant says nothing.",
-        )
-        self._finish()
+        if self.settings.report == "rule":
+            self._send(make_report(self.order, self.results, self.merchants.fame[self.order.category]))
+            return
+        self._writing = True
+        self.world.observe("writing", {}, text=writing_task(self.order, self.results))
+
+    @action
+    def write_report(self, text: str) -> None:
+        """Send the report that you were asked to write. This ends the task.
+
+        text: the report
+        """
+        if not self._writing:
+            raise InterventionRefused("you are not asked to write a report; call report when the evidence is there")
+        self._send(read_report(text, self.order, self.results))
 
     def turned(self, turn: Turn) -> None:
         self._turns += 1
@@ -223,14 +234,41 @@ class MerchantMarket(Environment):
                     yield Intervention("plan", {"steps": [step.model_dump() for step in again]})
                 else:
                     yield Intervention("report")
+            elif observation.name == "writing":
+                report = make_report(self.order, self.results, self.merchants.fame[self.order.category])
+                yield Intervention("write_report", {"text": report.text})
 
     # Helpers
 
+    def _turn(self, split: str, index: int) -> tuple[str, int]:
+        """Who asks in the task of this number, and on which day."""
+        return self.merchants.turn(split, index + self.settings.skip)
+
     def _order(self, task: Task) -> Order:
-        name, day = self.merchants.turn(task.split, task.index)
+        name, day = self._turn(task.split, task.index)
         split, _, number = task.user.partition(" ")
         known = split == task.split and number.isascii() and number.isdigit()
         return self.merchants.order(task.user if known else name, day)
+
+    def _send(self, report: Report) -> None:
+        """Score the report, and tell what the merchant makes of it."""
+        order = self.order
+        self.scores = score_report(report, self.results, order, self.merchants, self._steps)
+        reaction = react(
+            order, report.recommended, self.merchants, self.world.random("reaction"), speaks=self.settings.speaks
+        )
+        effect = {
+            "item": report.recommended,
+            "text": self.merchants.in_words(order.category, report.recommended),
+            "verdict": reaction.verdict,
+        }
+        self.world.observe("report", {"recommended": report.recommended}, text=report.text)
+        self.world.observe(
+            "reaction",
+            {"by": "user", "said": reaction.said, "effects": [effect], "keypoints": self._keypoints()},
+            text=reaction.said or "The merchant says nothing.",
+        )
+        self._finish()
 
     def _tell(self, plan: Sequence[Step]) -> None:
         """What came of a plan."""
@@ -249,7 +287,8 @@ class MerchantMarket(Environment):
                 step.id: dict(results.evidence[step.id].figures) for step in plan if step.id in results.evidence
             },
         }
-        self.world.observe("evidence", data, text="\n".join(lines))
+        card = evidence_card(data["done"], data["failed"], data["plans_left"])
+        self.world.observe("evidence", data, text=card if self.settings.style == "card" else "\n".join(lines))
 
     def _keypoints(self) -> Mapping[str, Sequence[str]]:
         """The points that a judge checks a report for, from what an operator can know."""

@@ -8,7 +8,6 @@ It reads recalled skills in its prompt like a language model does, and is traine
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -22,13 +21,12 @@ from ..assistant.linear_policy import read_weights
 from ..assistant.weighing import Decision, write_decisions
 from .plans import plan_of
 from .skills import SKILLS
-from .tastes import QUESTIONS, TASTES
+from .tastes import QUESTIONS
+from .wishes import recalled_wishes
 
 __all__ = ["PLANNER_WEIGHTS", "PlannerPolicy", "PlannerSettings"]
 
 PLANNER_WEIGHTS = ("topic", "other", "taste", "stated", "own", "shared", "link", "retry")
-_RECALLED = re.compile(r"^- (s\d+): (For \w+, (?:prefer|avoid|give|provide) [^(\n]*)(\(.*\))?$", re.MULTILINE)
-_SHARED = "wish of several users"
 _KEPT = 4096
 """Maximum number of tasks in progress that are kept."""
 
@@ -68,10 +66,7 @@ class PlannerPolicy(Policy):
         wishes = self._wishes.setdefault(key, {})
         while len(self._wishes) > _KEPT:
             del self._wishes[next(iter(self._wishes))]
-        for found in _RECALLED.finditer(request.messages[-1].content):
-            for taste in TASTES.values():
-                if taste.words in found[2]:
-                    wishes[taste.name] = _SHARED in (found[3] or "")
+        wishes.update(recalled_wishes(request.messages[-1].content))
         seed = request.sampling.seed if request.sampling.seed is not None else request.task.seed
         greedy = request.sampling.temperature == 0
         turn = _Turn(self.weights, None if greedy else Random(f"{seed} {len(request.messages)}"), wishes)

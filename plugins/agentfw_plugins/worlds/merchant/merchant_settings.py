@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from agentfw import Settings
@@ -14,6 +16,7 @@ class MerchantSettings(Settings):
     train_merchants: int = Field(240, ge=1, description="Number of merchants of the split train.")
     validation_merchants: int = Field(48, ge=1, description="Number of merchants of the split validation.")
     test_merchants: int = Field(96, ge=1, description="Number of merchants of the split test.")
+    skip: int = Field(0, ge=0, description="Number of tasks before the first one, so that a run goes on from another.")
     circles: int = Field(6, ge=1, description="Number of groups of merchants with similar tastes.")
     agreement: float = Field(
         0.9, ge=0, le=1, description="Probability that a taste of a merchant is that of their circle."
@@ -27,6 +30,13 @@ class MerchantSettings(Settings):
     candidates: int = Field(5, ge=2, le=26, description="Number of products that a task asks about.")
     outages: float = Field(0.05, ge=0, le=1, description="Probability that an analysis fails in the first plan.")
     speaks: float = Field(0.7, ge=0, le=1, description="Probability that a merchant says something about the report.")
+    report: Literal["rule", "agent"] = Field(
+        "rule", description="Who writes the report: a rule, or the agent, who is then asked for it."
+    )
+    style: Literal["full", "card"] = Field(
+        "full",
+        description="What the agent reads. card: short messages without figures, for models with a short memory.",
+    )
     turns: int = Field(6, ge=1, description="Maximum number of turns of a task.")
     cache: str = Field(
         "", description="File of a tape that keeps the analyses. A kept analysis takes no time. Default: none is kept."

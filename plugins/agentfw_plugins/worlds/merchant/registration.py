@@ -27,6 +27,18 @@ REGISTRATION = Registration(
             "Plans the analyses of `merchant` by eight weights; trained in seconds",
             settings=f"{_HERE}.linear_policy:PlannerSettings",
         ),
+        Component(
+            "merchant-team",
+            f"{_HERE}.team_policy:TeamPolicy",
+            "One policy plans for `merchant`, and another writes the report",
+            settings=f"{_HERE}.team_policy:TeamSettings",
+        ),
+        Component(
+            "merchant-teacher",
+            f"{_HERE}.teacher:TeacherPolicy",
+            "Teaches the model tiny-merchant: a planner that does everything right, half of the time",
+            settings=f"{_HERE}.teacher:TeacherSettings",
+        ),
     ],
     learners=[
         Component(
@@ -47,6 +59,12 @@ REGISTRATION = Registration(
             f"{_HERE}.rewards:MerchantPersonal",
             "How well the recommended product meets what the merchant has stated",
         ),
+        Component(
+            "merchant_preference",
+            f"{_HERE}.preference_reward:MerchantPreference",
+            "How much the merchant likes the recommended product, by a preference model of the world's log",
+            settings="agentfw_plugins.rewards.log_preference:LogPreferenceSettings",
+        ),
     ],
     specs=[
         NamedSpec("merchant", str(_SPECS / "merchant.toml"), "Five days of 24 merchants, with a skill graph"),
@@ -55,6 +73,11 @@ REGISTRATION = Registration(
         ),
         NamedSpec(
             "train-merchant", str(_SPECS / "train-merchant.toml"), "agentfw train merchant: PARPO on the linear planner"
+        ),
+        NamedSpec(
+            "train-merchant-tiny",
+            str(_SPECS / "train-merchant-tiny.toml"),
+            "agentfw train merchant-tiny: PARPO on a small language model that writes plans",
         ),
     ],
 )

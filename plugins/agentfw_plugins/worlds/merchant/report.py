@@ -54,13 +54,18 @@ def make_report(order: Order, results: Results, fame: Mapping[str, float]) -> Re
             product,
         ),
     )
-    claims.append(_reason(recommended, rankings[0] if rankings else None))
-    lines = [
-        f"{claim.topic}: {claim.value:.3g}" + (f" [{claim.evidence}]" if claim.evidence else "") for claim in claims
-    ]
+    reason = _reason(recommended, rankings[0] if rankings else None)
+    lines = [f"{claim.topic}: {_stated(claim)}" for claim in claims]
     judgements = order.kind.judgements
-    text = "\n".join([*lines, *(judgement.text for judgement in judgements), f"Recommended: {recommended}"])
-    return Report(tuple(claims), judgements, recommended, text)
+    said = (judgement.text for judgement in judgements)
+    why = f" {_stated(reason)}" if reason.evidence else ""
+    return Report(
+        (*claims, reason), judgements, recommended, "\n".join([*lines, *said, f"Recommended: {recommended}{why}"])
+    )
+
+
+def _stated(claim: Claim) -> str:
+    return f"{claim.value:.3g}" + (f" [{claim.evidence}]" if claim.evidence else "")
 
 
 def _claim(topic: str, found: tuple[str, Evidence] | None) -> Claim:

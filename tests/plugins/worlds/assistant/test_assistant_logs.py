@@ -20,11 +20,12 @@ from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_cli.main import cli
+from agentfw_plugins.rewards.log_preference import LogPreferenceSettings
 from agentfw_plugins.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_plugins.worlds.assistant.catalogue import Catalogue
 from agentfw_plugins.worlds.assistant.logs import write_logs
 from agentfw_plugins.worlds.assistant.people import People
-from agentfw_plugins.worlds.assistant.preference_reward import LogPreference, LogPreferenceSettings
+from agentfw_plugins.worlds.assistant.preference_reward import AssistantPreference
 
 EPOCHS = 16
 
@@ -35,7 +36,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch = pytest.importorskip("torch", reason="fitting needs torch")
     torch.set_num_threads(1)
     home = tmp_path_factory.mktemp("assistant") / "preferences"
-    LogPreference(LogPreferenceSettings(model=str(home), dimensions=16, epochs=EPOCHS))
+    AssistantPreference(LogPreferenceSettings(model=str(home), dimensions=16, epochs=EPOCHS))
     return home
 
 
@@ -119,7 +120,7 @@ def chose(item: str, text: str, user: str = "train 1") -> Episode:
 
 @pytest.mark.slow
 def test_choices_that_suit_the_user_are_rewarded(fitted: Path) -> None:
-    model = LogPreference(LogPreferenceSettings(model=str(fitted)))
+    model = AssistantPreference(LogPreferenceSettings(model=str(fitted)))
     people, items = People(AssistantSettings()), Catalogue(AssistantSettings()).items["dining"]
     better = []
 
@@ -137,7 +138,7 @@ def test_choices_that_suit_the_user_are_rewarded(fitted: Path) -> None:
 
 @pytest.mark.slow
 def test_the_log_of_another_world_is_refused(fitted: Path) -> None:
-    model = LogPreference(LogPreferenceSettings(model=str(fitted)))
+    model = AssistantPreference(LogPreferenceSettings(model=str(fitted)))
     item = Catalogue(AssistantSettings(world=8)).items["dining"][0]
 
     with pytest.raises(SettingsError, match="is not the world"):
@@ -154,26 +155,26 @@ def test_a_model_without_a_branch_is_fitted_where_asked_for_and_refused_elsewher
     )
     item = Catalogue(world).items["dining"][0]
 
-    scores = asyncio.run(LogPreference(settings).score([chose(item.id, item.text)]))
+    scores = asyncio.run(AssistantPreference(settings).score([chose(item.id, item.text)]))
 
     figures = {score.component: score.value for score in scores}
     assert figures["preference_interest"] == 0
     assert figures["preference_conformity"] != 0
     with pytest.raises(SettingsError, match="branches = conformity, not both"):
-        LogPreference(settings.model_copy(update={"branches": "both"}))
+        AssistantPreference(settings.model_copy(update={"branches": "both"}))
 
 
 @pytest.mark.slow
 def test_a_forgotten_user_is_not_in_the_model_and_others_hardly_change(fitted: Path, tmp_path: Path) -> None:
     shutil.copytree(fitted, tmp_path / "model")
-    model = LogPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
+    model = AssistantPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
     item = Catalogue(AssistantSettings()).items["dining"][0]
     others = [chose(item.id, item.text, f"train {number}") for number in range(2, 40)]
     before = [score.value for score in asyncio.run(model.score(others)) if score.counts]
 
     assert asyncio.run(model.forget("train 1"))
 
-    again = LogPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
+    again = AssistantPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
     after = [score.value for score in asyncio.run(again.score(others)) if score.counts]
     assert "train 1" not in again.model.users
     assert b'"train 1"' not in (tmp_path / "model" / "model.json").read_bytes()

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from agentfw import Host, HostOptions
-from agentfw.loops import Loop, read_loop
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
 
@@ -40,23 +39,3 @@ def test_a_training_raises_the_score(tmp_path: Path) -> None:
     assert mean > 3 * error
     weights = json.loads(sorted(tmp_path.rglob("weights.json"))[-1].read_text("utf-8"))
     assert weights["topic"] > weights["other"]
-
-
-@pytest.mark.slow
-def test_the_loop_that_ships_goes_on_with_the_weights_that_it_trained(tmp_path: Path) -> None:
-    host = Host.load(HostOptions(disabled=("all",)))
-    ships = read_loop(Path(host.find_spec("loop-merchant").path)).chosen(["A1"])
-    small = ships.model_copy(
-        update={
-            "live": {**ships.live, "episodes": 8, "concurrency": 8},
-            "train": {**ships.train, "updates": 1, "tasks": 2, "samples": 2, "evaluation": {"every": 1, "tasks": 2}},
-            "exam": {**ships.exam, "episodes": 4},
-        }
-    )
-
-    Loop.at(tmp_path, small, 1).do(host)
-
-    for variant in ("Full", "A1"):
-        (about,) = (tmp_path / "cells" / f"{variant}-1" / "exam").glob("*/run.json")
-        weights = json.loads(about.read_text("utf-8"))["spec"]["policy"]["settings"]["weights"]
-        assert f"{variant}-1/2-train/" in weights
