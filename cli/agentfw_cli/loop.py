@@ -28,6 +28,7 @@ _SPEC = "loop-"
 @click.option(
     "--variant", "variants", multiple=True, metavar="NAME", help="Do this variant. Default: all. Can be repeated."
 )
+@click.option("--quick", is_flag=True, help="Do only the few variants that the spec names for a first look.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of seeds for each variant.")
 @click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of cells that are done at a time."
@@ -40,6 +41,7 @@ _SPEC = "loop-"
 def loop(
     environment: str | None,
     variants: tuple[str, ...],
+    quick: bool,
     seeds: int,
     jobs: int,
     folder: Path | None,
@@ -56,7 +58,7 @@ def loop(
     variants and seeds.
 
     \b
-      agentfw loop assistant
+      agentfw loop assistant --quick
       agentfw loop assistant --variant A1 --seeds 3 --jobs 2 --folder loops/memory
     """
     from agentfw.errors import UsageError
@@ -71,7 +73,10 @@ def loop(
             what = f'no loop ships for "{environment}"' if environment else "no environment was named"
             raise UsageError(what, fix=f"use {', '.join(known)}, or --spec FILE")
         file = Path(host.find_spec(_SPEC + environment).path)
-    spec = read_loop(file).chosen(variants)
+    spec = read_loop(file)
+    if quick and not spec.quick:
+        raise UsageError(f"{file.name} names no variants for --quick", fix="add quick = [...], or use --variant NAME")
+    spec = spec.chosen((*spec.quick, *variants) if quick else variants)
     spec.check(host)
     found = Loop.at(folder or Path("loops") / (environment or file.stem), spec, seeds)
     result = found.do(host, lambda text, done, of: out.progress(f"{done}/{of}  {text}"), jobs=jobs)

@@ -100,6 +100,8 @@ class Engagement:
             brief = replace(brief, time_per_token=self._time_per_token)
         self.world = _World(self, seeds.child("world", seat))
         self.environment.begin(self.world, episode.task)
+        # Whose profile it is depends on the task, so the environment knows it only now.
+        brief = replace(brief, profile=dict(self.environment.profile() or brief.profile))
         if not seat:
             episode.profile = dict(brief.profile)
         self.agent.begin(episode.task, brief)

@@ -114,10 +114,13 @@ class Environment:
 
     def brief(self) -> Brief:
         actions = tuple(Action(spec.name, spec.description, spec.parameters) for spec in _actions(type(self)).values())
-        return Brief(self.goal(), actions, self.time_per_token(), self.demonstrate, profile=self.profile())
+        return Brief(self.goal(), actions, self.time_per_token(), self.demonstrate)
 
     def profile(self) -> Mapping[str, str]:
-        """What is known of the task's user before anything happens, in words, by view such as `about`."""
+        """What is known of the task's user before anything happens, in words, by view such as `about`.
+
+        It is asked for once the episode has begun.
+        """
         return {}
 
     def time_per_token(self) -> float:

@@ -36,6 +36,8 @@ class Query:
     now: Time = 0
     round: int = 0
     limit: int = 5
+    scenarios: tuple[str, ...] = ()
+    """What the episode is about, as the latest observation with `scenarios` in its data says."""
 
     @property
     def user(self) -> str:

@@ -76,6 +76,9 @@ class _Reporting(Environment):
         brief = self._environment.brief()
         return replace(brief, actions=(*brief.actions, Action("report", "Tell who gave the command", _ANYTHING)))
 
+    def profile(self) -> Mapping[str, str]:
+        return self._environment.profile()
+
     def begin(self, world: World, task: Task) -> None:
         self._environment.begin(world, task)
 
@@ -110,6 +113,9 @@ class Composed(Environment):
             for action in module.brief().actions
         ]
         return replace(brief, actions=(*brief.actions, *more))
+
+    def profile(self) -> Mapping[str, str]:
+        return self.environment.profile()
 
     def begin(self, world: World, task: Task) -> None:
         self.environment.begin(world, task)

@@ -52,6 +52,7 @@ class PolicyAgent(Agent):
         self._round = 0
         self._open: dict[str, Call] = {}
         self._asked = 0
+        self._scenarios: tuple[str, ...] = ()
         self._was_broken_off = False
         self._answered: tuple[list[Message], Generation] | None = None
         for memory in self.memories:
@@ -133,7 +134,11 @@ class PolicyAgent(Agent):
         if not self.memories:
             return []
         text = "\n".join(str(observation) for observation in moment.observations)
-        query = Query(text, self.task, moment.now, moment.round, self.recall)
+        for observation in moment.observations:
+            about = observation.data.get("scenarios")
+            if isinstance(about, (list, tuple)):
+                self._scenarios = tuple(map(str, about))
+        query = Query(text, self.task, moment.now, moment.round, self.recall, self._scenarios)
         return [found for memory in self.memories for found in await memory.recall(query)]
 
     def _listen(self, moment: Moment, recalled: Sequence[Recollection]) -> None:

@@ -271,7 +271,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name in [options.split] if options.split else ["usual", "intervened", "cold"]:
         figures: dict[str, list[dict[str, float]]] = {}
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
             for side, found in sides(name, data, seed, options):
                 figures.setdefault(side, []).append(found)
         results[name] = summary(figures)
@@ -280,9 +280,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def sides(name: str, data: Data, seed: int, options: argparse.Namespace) -> list[tuple[str, dict[str, float]]]:
     if name == "cold":
-        return list(cold(data, seed, replace(USUAL, seed=seed, epochs=options.epochs)).items())
+        chosen = replace(USUAL, seed=seed, epochs=options.epochs, contrast_users=options.contrast_users)
+        return list(cold(data, seed, chosen).items())
     split, settings = (usual(data, seed), USUAL) if name == "usual" else (intervened(data, seed), INTERVENED)
-    settings = replace(settings, epochs=options.epochs)
+    settings = replace(settings, epochs=options.epochs, contrast_users=options.contrast_users)
     work: dict[str, Callable[[], dict[str, float]]] = {
         "preference model": lambda: ours(split, seed, settings),
         "popularity": lambda: popularity(split),
@@ -322,7 +323,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--least-rating", type=float, default=4.0)
     parser.add_argument("--split", choices=["usual", "intervened", "cold"], help="Run only this split. Default: all.")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=USUAL.epochs)
+    parser.add_argument(
+        "--contrast-users", type=int, default=USUAL.contrast_users, help="`contrast_users` of the preference model."
+    )
     recbole_help = "Python of an environment with recbole 1.2.1. Default: leave that side out."
     parser.add_argument("--recbole", help=recbole_help)
     parser.add_argument("--json", action="store_true")

@@ -9,6 +9,8 @@
 | same objective | the same with the library's propagation |
 | bare propagation | only the products with a CSR matrix, forward and backward, as torch offers them |
 | whole objective | a step of the preference model with all its losses |
+| all users compared | the same with the contrastive losses of all users of the batch (`contrast_users=0`) |
+| without contrasts | the same without contrastive losses |
 
 Both sides start from the same embeddings and the same batch. Their outputs, losses and gradients are compared before
 anything is timed. Times are CPU seconds of one thread, which other programs on the machine hardly affect. The target is
@@ -23,6 +25,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +54,8 @@ def dataset(users: int, items: int, likes: int, seed: int) -> Dataset:
 def sides(data: Dataset, seed: int) -> dict[str, Callable[[], Any]]:
     users, items = len(data.users), len(data.items)
     graph = Adjacency.of(data.likes, users, items)
-    places = next(Drawer(data.likes, users, items, BATCH, seed).epoch(1))
+    settings = PreferenceSettings(layers=LAYERS, dimensions=DIMENSIONS, batch=BATCH, device="cpu", seed=seed)
+    places = next(Drawer(data.likes, users, items, BATCH, settings.contrast_users, seed).epoch(1))
     likes = torch.from_numpy(data.likes)
     edges = torch.cat([likes + torch.tensor([[0], [users]]), likes.flip(0) + torch.tensor([[users], [0]])], 1)
     user = torch.from_numpy(places.users[places.user])
@@ -97,14 +101,19 @@ def sides(data: Dataset, seed: int) -> dict[str, Callable[[], Any]]:
             for _ in range(LAYERS):
                 layer = matrix.forward @ layer
 
-    settings = PreferenceSettings(layers=LAYERS, dimensions=DIMENSIONS, batch=BATCH, device="cpu", seed=seed)
-    trainer = Trainer(data, settings, {})
+    def whole_step(changed: PreferenceSettings) -> Callable[[], Any]:
+        trainer = Trainer(data, changed, {})
+        batch = next(trainer.drawer.epoch(1))
+        return lambda: trainer.step(batch, np.random.default_rng(seed))
+
     checked()
     return {
         "edge_index": lambda: step(their_loss, their_optimizer),
         "same objective": lambda: step(our_loss, our_optimizer),
         "bare propagation": products,
-        "whole objective": lambda: trainer.step(places, np.random.default_rng(seed)),
+        "whole objective": whole_step(settings),
+        "all users compared": whole_step(replace(settings, contrast_users=0)),
+        "without contrasts": whole_step(replace(settings, interest_loss=0.0, conformity_loss=0.0, user_loss=0.0)),
     }
 
 
@@ -114,8 +123,9 @@ def measure(users: int, items: int, likes: int, repeats: int, seed: int) -> dict
     try:
         work = sides(dataset(users, items, likes, seed), seed)
         seconds: dict[str, list[float]] = {name: [] for name in work}
-        for name in ("same objective", "bare propagation", "whole objective"):
-            work[name]()
+        for name, run in work.items():
+            if name != "edge_index":
+                run()
         for _ in range(repeats):
             for name, run in work.items():
                 gc.collect()
@@ -134,6 +144,7 @@ def measure(users: int, items: int, likes: int, repeats: int, seed: int) -> dict
         "edge_index / whole objective": ratio("edge_index", "whole objective"),
         "same objective / bare propagation": ratio("same objective", "bare propagation"),
         "whole objective / bare propagation": ratio("whole objective", "bare propagation"),
+        "all users compared / whole objective": ratio("all users compared", "whole objective"),
     }
     rows = [
         {"row": name, "min": min(values), "median": statistics.median(values), "max": max(values)}

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentfw import Host, HostOptions
+from agentfw.runs import parse_spec
+from agentfw.runs.run import Run
 
 
 def load(name: str) -> Any:
@@ -31,3 +37,24 @@ def test_nobody_is_shown_what_is_not_theirs_or_shared() -> None:
     assert found["shown"] > 1000
     assert found["shared_skills"] > 0
     assert (found["leaks"], found["skills_from_mails"]) == (0, 0)
+
+
+@pytest.mark.slow
+def test_what_a_user_has_said_is_recalled_when_it_applies(tmp_path: Path) -> None:
+    spec = {
+        "environment": {"name": "assistant", "settings": {"test_users": 4, "speaks": 1}},
+        "policy": "scripted",
+        "memories": ["skillgraph"],
+        "rewards": ["assistant_base"],
+        "episodes": 48,
+        "concurrency": 4,
+    }
+    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path / "exam")
+    asyncio.run(run.execute())
+
+    days = load("loop_recall").main([str(tmp_path)])
+
+    assert len(days) == 12
+    assert days[0]["own wishes"] == 0
+    assert sum(day["own wishes"] for day in days[6:]) > 1
+    assert {day["own, share right"] for day in days} <= {None, 1.0}

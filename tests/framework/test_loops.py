@@ -336,6 +336,26 @@ def test_a_contrast_of_a_variant_that_is_not_there_is_an_error() -> None:
     assert spec().chosen(["A1"]).contrasts == {}
 
 
+@pytest.mark.slow
+def test_a_quick_loop_does_the_variants_that_its_spec_names(tmp_path: Path) -> None:
+    file = tmp_path / "loop.toml"
+    file.write_text(
+        'quick = ["P0"]\nfigures = ["judge"]\n'
+        'run = { environment = "assistant", policy = "assistant-linear" }\n'
+        'live = { episodes = 1 }\nexam = { episodes = 2, split = "test" }\n'
+        'variants.Full = { about = "untrained", trains = false }\n'
+        'variants.P0 = { about = "easy", trains = false, set = ["environment.faults=0"] }\n'
+        'variants.slow = { about = "never done", trains = false }\n'
+    )
+
+    command = ["loop", "--spec", str(file), "--folder", str(tmp_path / "loop"), "--quick", "--json"]
+    result = CliRunner().invoke(cli, command, catch_exceptions=False)
+
+    assert [row["variant"] for row in json.loads(result.stdout)["rows"]] == ["Full", "P0"]
+    with pytest.raises(ValueError, match=r'quick names "Ful".*did you mean "Full"'):
+        spec(quick=["Ful"])
+
+
 def test_a_world_without_a_loop_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["loop", "inbox"], standalone_mode=False)
 

@@ -357,19 +357,45 @@ class Acquainted(Memory):
 
 
 class Known(Environment):
-    """A world that knows something of its user."""
+    """A world that knows something of each of its users, and begins with the user of the task."""
 
     def begin(self, world: World, task: Task) -> None:
+        self.user = task.user
         world.finish()
 
     def profile(self) -> dict[str, str]:
-        return {"about": "likes tea"}
+        return {"about": "likes " + {"ana": "tea", "ben": "jazz"}[self.user]}
 
 
-def test_a_profile_reaches_the_memories_and_the_record() -> None:
-    memory = Acquainted()
+def test_the_profile_of_the_tasks_user_reaches_the_memories_and_the_record() -> None:
+    memory, world = Acquainted(), Known()
 
-    episode = asyncio.run(Engagement(Known(), PolicyAgent(Policy(), memories=[memory])).run(Task(0, 7, user="ana")))
+    found = [
+        asyncio.run(Engagement(world, PolicyAgent(Policy(), memories=[memory])).run(Task(0, 7, user=user)))
+        for user in ("ana", "ben")
+    ]
 
-    assert memory.met == [("ana", {"about": "likes tea"})]
-    assert Episode.from_record(episode.to_record()).profile == {"about": "likes tea"}
+    assert memory.met == [("ana", {"about": "likes tea"}), ("ben", {"about": "likes jazz"})]
+    assert Episode.from_record(found[0].to_record()).profile == {"about": "likes tea"}
+    assert found[1].profile == {"about": "likes jazz"}
+
+
+def test_memories_are_asked_with_what_the_episode_is_about_until_that_changes() -> None:
+    asked = []
+
+    class Curious(Memory):
+        async def recall(self, query: Query) -> list[Recollection]:
+            asked.append(query.scenarios)
+            return []
+
+    class Errand(Environment):
+        """Two requests, each followed by news that doesn't say what it is about."""
+
+        def begin(self, world: World, task: Task) -> None:
+            for when, about in enumerate((["dining"], None, ["music", "trips"], None)):
+                data = {} if about is None else {"scenarios": about}
+                world.at(when, lambda data=data: world.observe("news", data))  # type: ignore[misc]
+
+    asyncio.run(Engagement(Errand(), PolicyAgent(Scripted(), memories=[Curious()])).run(Task(0, 7)))
+
+    assert asked == [("dining",), ("dining",), ("music", "trips"), ("music", "trips")]

@@ -85,6 +85,56 @@ def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
         assert after[f"skill:{new.id}"] == after["user:a newcomer"]
 
 
+def similar_people(graph: SkillGraph) -> None:
+    """Two circles whose profiles are alike. Everybody has many skills of their own, and none in common."""
+    for circle, likes in (("red", "gardens and maps"), ("blue", "chess and novels")):
+        for number in range(5):
+            graph.set_profile(f"{circle} {number}", f"likes {likes}")
+            graph.add_skills(
+                NewSkill(f"{circle} {number}", f"{circle} {number} way {place}", (), (), "shared") for place in range(8)
+            )
+
+
+def test_people_with_similar_profiles_are_together(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        similar_people(graph)
+        graph.prepare()
+
+        assert circle_of(graph, "red 0") == {"red"}
+        assert circle_of(graph, "blue 3") == {"blue"}
+
+
+def test_a_newcomer_with_a_first_skill_stays_with_similar_people(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        similar_people(graph)
+        graph.prepare()
+        graph.set_profile("new", "likes chess and gardening novels")
+        before = circle_of(graph, "new")
+        graph.add_skill(owner="new", text="my first way")
+
+        assert before == {"blue"}
+        assert circle_of(graph, "new") >= {"blue"}
+        assert "red" not in circle_of(graph, "new")
+
+
+def test_what_people_of_two_circles_share_suits_both(path: Path) -> None:
+    wishes = GraphSettings(share_after=3, calibrate=False)
+    with SkillGraph.open(path, tenant="t", embedder="hash", settings=wishes) as graph:
+        similar_people(graph)
+        for circle, taste in (("red", "calm"), ("blue", "vivid")):
+            for number in range(5):
+                for words in (f"I prefer {taste} tables.", "I prefer fresh tables."):
+                    trip = {"id": f"{circle} {number} {words}", "user": f"{circle} {number}", "query": "a table"}
+                    graph.learn({**trip, "scenarios": ["dining"], "outcome": words}, 0.5)
+        graph.prepare()
+        graph.set_profile("new", "likes chess and gardening novels")
+
+        hits = graph.recall("dining tables", user="new", k=50)
+
+        together = {hit.skill.text.split()[-2]: hit.why.community for hit in hits if hit.skill.owner.startswith("*")}
+        assert together["vivid"] > together["fresh"] > together["calm"]
+
+
 @pytest.mark.slow
 def test_tools_and_scenarios_bring_nobody_together(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:

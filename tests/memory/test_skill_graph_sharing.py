@@ -40,6 +40,19 @@ def test_what_three_users_want_is_shown_to_a_fourth() -> None:
         assert hit.skill.owner.startswith("*")
 
 
+def test_a_shared_skill_that_goes_in_the_episode_that_used_it_leaves_nothing() -> None:
+    with opened() as graph:
+        for user in ("ana", "ben", "cem"):
+            say(graph, user, "I prefer quiet tables.")
+        (hit,) = (one for one in graph.recall("dining", user="new", k=9) if one.skill.visibility == "shared")
+
+        graph.learn(Trajectory("later", "ana", "q", ("dining",), (), "I prefer loud tables.", (hit.skill.id,)), 1.0)
+
+        nodes = graph.to_networkx().nodes
+        assert f"skill:{hit.skill.id}" not in nodes
+        assert {name.partition(":")[0] for name in nodes} == {"user", "skill", "trajectory", "scenario"}
+
+
 def test_nothing_is_shared_by_default() -> None:
     with opened(share_after=0) as graph:
         for user in ("ana", "ben", "cem"):

@@ -265,7 +265,8 @@ def test_every_term_of_the_objective_can_be_switched_off_and_matters(term: str) 
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {"items": ITEMS, "settings": SETTINGS, "encoder": "hash", "checkpoints": tmp_path}
+    settings = replace(SETTINGS, contrast_users=16)
+    given: dict[str, Any] = {"items": ITEMS, "settings": settings, "encoder": "hash", "checkpoints": tmp_path}
     whole = PreferenceModel.fit(likes(), **given)
     steps = 0
     step = Trainer.step

@@ -116,7 +116,7 @@ class Loop:
 
 def _of_cells(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the cells depend on. What is only compared and shown may change."""
-    shown = ("variants", "contrasts", "figures", "details", "groups", "own_users")
+    shown = ("variants", "contrasts", "figures", "details", "groups", "own_users", "quick")
     return {name: value for name, value in record.items() if name not in shown}
 
 

@@ -2,6 +2,7 @@
 
     rounds = 2
     figures = ["judge", "personal"]
+    quick = ["A1"]             # what --quick compares with the first variant
     carry = ["policy.weights={adapter}", "learner.weights={adapter}"]
     settled = { assistant_preference = "model" }
 
@@ -82,6 +83,10 @@ class Contrast(Settings):
     plus: tuple[str, ...] = Field(min_length=1, description="Variants that are added")
     minus: tuple[str, ...] = Field(min_length=1, description="Variants that are subtracted")
 
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return (*self.plus, *self.minus)
+
 
 class LoopSpec(Settings):
     """A loop. The first variant is the one that the others are compared with."""
@@ -90,6 +95,7 @@ class LoopSpec(Settings):
     figures: tuple[str, ...] = Field(min_length=1, description="Figures of the table, the leading one first")
     details: tuple[str, ...] = Field((), description="Further figures, for table.json and the report")
     groups: tuple[str, ...] = Field((), description="Figures that say which group a user belongs to, for the audit")
+    quick: tuple[str, ...] = Field((), description="Variants that --quick compares with the first one")
     own_users: bool = Field(
         False, description="Whether each seed has users of its own, because a world is made from the seed"
     )
@@ -118,12 +124,12 @@ class LoopSpec(Settings):
         for name, variant in self.variants.items():
             if variant.like and (variant.like not in self.variants or self.variants[variant.like].like):
                 raise ValueError(f'the variant {name} is like "{variant.like}", which has no training of its own')
-        for name, contrast in self.contrasts.items():
-            for one in (*contrast.plus, *contrast.minus):
-                if one not in self.variants:
-                    close = nearest(one, self.variants)
-                    hint = f'; did you mean "{close}"?' if close else ""
-                    raise ValueError(f'the contrast {name} names "{one}", which is no variant{hint}')
+        named = [(f"the contrast {name}", one) for name, some in self.contrasts.items() for one in some.variants]
+        for what, one in (*named, *(("quick", one) for one in self.quick)):
+            if one not in self.variants:
+                close = nearest(one, self.variants)
+                hint = f'; did you mean "{close}"?' if close else ""
+                raise ValueError(f'{what} names "{one}", which is no variant{hint}')
         return self
 
     def chosen(self, names: Sequence[str]) -> LoopSpec:
@@ -137,7 +143,7 @@ class LoopSpec(Settings):
                 )
         wanted = {next(iter(self.variants)), *names, *(self.variants[name].like for name in names)}
         kept = {name: one for name, one in self.variants.items() if not names or name in wanted}
-        contrasts = {name: one for name, one in self.contrasts.items() if {*one.plus, *one.minus} <= kept.keys()}
+        contrasts = {name: one for name, one in self.contrasts.items() if {*one.variants} <= kept.keys()}
         return self.model_copy(update={"variants": kept, "contrasts": contrasts})
 
     def phase(

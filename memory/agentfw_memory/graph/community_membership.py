@@ -4,8 +4,8 @@ The communities are computed from the edges in the store and from nothing else. 
 process a full pass, and can be deleted at any time.
 
 Users and skills are in communities. A user is connected to the skills that they own, and to those that they used, by
-the reward. Tools and scenarios are left out. With them, communities would follow the scenarios, and sharing one with a
-skill would say nothing about whom the skill suits.
+the reward, and to the users with the most similar profiles. Tools and scenarios are left out. With them, communities
+would follow the scenarios, and sharing one with a skill would say nothing about whom the skill suits.
 
 A new skill joins its owner's community in far less than a millisecond. When enough has changed, the changed part is
 split again. A graph that was never split, or has doubled since, is split as a whole.
@@ -32,6 +32,9 @@ __all__ = ["Membership"]
 
 DRIFT = 0.1
 """Share of nodes in changed communities beyond which these are split again."""
+PROFILE_WEIGHT = 10.0
+"""Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
+by nobody else. They would put each user into a community of their own."""
 
 
 class Membership:
@@ -45,13 +48,16 @@ class Membership:
         self._labels = np.full((0, len(settings.resolutions)), -1, np.int64)
         self._row = 0
         self._gone: set[int] = set()
+        self._behind: dict[int, Integers] = {}
+        """The users of each skill that was asked for and that several have. Empty for other skills."""
         self._saved = True
         self._load()
 
     def together(self, user: int, skills: Integers) -> Floats:
         """Return for each skill the share of levels on which it shares a community with the user.
 
-        A user without edges is counted to the communities of the users with the most similar profiles.
+        A user without edges is counted to the communities of the users with the most similar profiles. For a skill that
+        several users have, the mean over these users counts, because they may be in different communities.
         """
         known = user < len(self._labels) and self._labels[user, 0] >= 0
         mine = self._labels[user] if known else self._newcomers.vote(user, self._labels)
@@ -59,8 +65,23 @@ class Membership:
             return np.zeros(len(skills))
         # The last row belongs to no node and holds -1. Nodes beyond the end read it.
         theirs = self._labels[np.minimum(skills, len(self._labels) - 1)]
-        together: Integers = np.count_nonzero(theirs == mine, axis=1)
-        return together / len(mine)
+        together: Floats = np.mean(theirs == mine, axis=1)
+        for place, users in enumerate(self._users(skills.tolist())):
+            if len(users):
+                together[place] = np.mean(self._labels[np.minimum(users, len(self._labels) - 1)] == mine)
+        return together
+
+    def _users(self, skills: list[int]) -> list[Integers]:
+        """Return the users of each of these skills that several users have, and nothing for the others."""
+        missing = [skill for skill in skills if skill not in self._behind]
+        if missing:
+            found: dict[int, list[int]] = {skill: [] for skill in missing}
+            for skill, user in self._store.owners(missing):
+                found[skill].append(user)
+            self._behind.update(
+                (skill, np.array(users if len(users) > 1 else (), np.int64)) for skill, users in found.items()
+            )
+        return [self._behind[skill] for skill in skills]
 
     def of(self, node: int) -> tuple[int, ...]:
         """Return the communities of a node, from the coarsest level, or nothing for an unknown node."""
@@ -72,9 +93,11 @@ class Membership:
         known = self._labels[self._labels[:, 0] >= 0] if len(self._labels) else self._labels
         return tuple(len(np.unique(column)) for column in known.T) if len(known) else ()
 
-    def catch_up(self, gone: Iterable[int] = ()) -> None:
-        """Take over what is new in the store. `gone` are skills that ended."""
+    def catch_up(self, changed: Iterable[int] = (), gone: Iterable[int] = ()) -> None:
+        """Take over what is new in the store. `changed` are skills that are new or different, `gone` ended ones."""
         self._newcomers.catch_up()
+        for number in changed if self._behind else ():
+            self._behind.pop(number, None)
         self._gone.update(number for number in gone if number in self._communities)
         fresh = list(islice(self._store.structure(self._row), len(self._communities) + 1))
         if len(fresh) > len(self._communities):
@@ -96,6 +119,9 @@ class Membership:
             self._row = batch[-1][0]
             ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
             weights.append(np.array([weight for *_, weight in batch]))
+        similar = list(self._newcomers.pairs(np.unique(np.concatenate(ends)[:, 0])))
+        ends.append(np.array(similar, np.int64).reshape(-1, 2))
+        weights.append(np.full(len(similar), PROFILE_WEIGHT))
         edges, weighed = np.concatenate(ends), np.concatenate(weights)
         self._communities.full(np.unique(edges), edges, weighed)
         self._gone.clear()
@@ -151,7 +177,8 @@ class Membership:
             self._add(skill, {user: weight for user, weight in around.items() if user in known})
             for user, weight in around.items():
                 if user not in known:
-                    self._add(user, {skill: weight})
+                    similar = self._newcomers.similar(user, np.flatnonzero(self._labels[:, 0] >= 0)).tolist()
+                    self._add(user, {skill: weight, **dict.fromkeys(similar, PROFILE_WEIGHT)})
         self._row = edges[-1][0]
         self._saved = False
 

@@ -17,6 +17,7 @@ __all__ = ["contradict"]
 
 SAME_SUBJECT = 0.5
 """Share of the shorter text's words that must be exceeded by the words both have in common."""
+_NONE: frozenset[int] = frozenset()
 
 
 def contradict(one: str, other: str) -> bool:
@@ -33,10 +34,10 @@ def contradict(one: str, other: str) -> bool:
 
 
 def _opposed(mine: Reading, theirs: Reading, scale: int) -> bool:
-    asked, wanted = mine.asked.get(scale, set()), theirs.asked.get(scale, set())
+    asked, wanted = mine.asked.get(scale, _NONE), theirs.asked.get(scale, _NONE)
     if asked and wanted and not asked & wanted:
         return True
-    return bool(asked & theirs.forbidden.get(scale, set()) or wanted & mine.forbidden.get(scale, set()))
+    return bool(asked & theirs.forbidden.get(scale, _NONE) or wanted & mine.forbidden.get(scale, _NONE))
 
 
 def _scales(reading: Reading) -> set[int]:

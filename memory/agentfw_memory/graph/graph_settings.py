@@ -79,7 +79,8 @@ class GraphSettings:
     share_after: int = 0
     """Number of users that must have the same skill before everyone is shown it, at least 3. 0 shares nothing."""
     profile_neighbours: int = 5
-    """Number of users with similar profiles whose communities a user without skills is counted to. 0 for none."""
+    """Number of users with similar profiles that a user is connected to. A user without skills is counted to their
+    communities. 0 for none."""
     complement_after: int = 2
     """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
     find_conflicts: bool = True

@@ -76,9 +76,9 @@ class Learner:
         own = store.add_trajectory(
             change, TrajectoryRow(trajectory.id, user, trajectory.query, trajectory.outcome, reward)
         )
-        used = self._used(trajectory, user)
         placed = self._placing.place(change, trajectory.user, drafts, vectors)
         self._sharing.withdraw(change, user, placed.unsaid)
+        used = self._used(trajectory, user)  # a shared skill may just have been deleted
         fresh, good = placed.added, reward >= settings.learn_from
         touched = list(dict.fromkeys([*used, *placed.merged, *placed.updated, *fresh]))
         touched = [skill for skill in touched if skill not in placed.ended]

@@ -1,12 +1,12 @@
-"""Counts users without skills to the communities of the users who are most like them.
+"""Finds the users with the most similar profiles, and counts users without skills to their communities.
 
-Communities come from what users have and use, so a newcomer is in none. What is known of a newcomer is their profile.
-The users with the most similar profiles vote on each level.
+What users have in common shows slowly in what they say. Their profiles tell it beforehand.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from agentfw_memory.graph.arrays import Float32Array, Integers
 from agentfw_memory.graph.stores.interface import Store
 
 __all__ = ["Newcomers"]
+
+MOST = 20_000
+"""Number of users among whom similar ones are looked for. With more, comparing all pairs would take minutes."""
+BLOCK = 1_000
 
 
 class Newcomers:
@@ -23,6 +27,7 @@ class Newcomers:
         self._store, self._neighbours = store, neighbours
         self._profiles: dict[int, Float32Array] = {}
         self._counter = 0
+        self._stacked: tuple[Integers, Float32Array] | None = None
 
     def catch_up(self) -> None:
         """Take over new and changed profiles."""
@@ -32,6 +37,7 @@ class Newcomers:
                 profile = self._store.profile(user)
                 if profile is not None:
                     self._profiles[user] = profile
+                    self._stacked = None
             self._counter = counter
 
     def vote(self, user: int, labels: Integers) -> Integers | None:
@@ -39,12 +45,40 @@ class Newcomers:
 
         A tie goes to the community of the user with the more similar profile.
         """
-        if user not in self._profiles:
+        users, _ = self._all()
+        known = users[users < len(labels)]
+        nearest = self.similar(user, known[labels[known, 0] >= 0])
+        if not len(nearest):
             return None
-        voters = [one for one in self._profiles if one < len(labels) and labels[one, 0] >= 0 and one != user]
-        if not voters or not self._neighbours:
-            return None
-        similarity = np.stack([self._profiles[one] for one in voters]) @ self._profiles[user]
-        nearest = np.lexsort((np.array(voters), -similarity))[: self._neighbours]
-        rows = labels[np.array(voters)[nearest]]
+        rows = labels[nearest]
         return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in rows.T], np.int64)
+
+    def similar(self, user: int, among: Integers) -> Integers:
+        """Return those of these users whose profiles are the most similar to a user's, the most similar first."""
+        if user not in self._profiles:
+            return np.zeros(0, np.int64)
+        users, profiles = self._all()
+        others = np.isin(users, among) & (users != user)
+        similarity = profiles[others] @ self._profiles[user]
+        nearest: Integers = users[others][np.lexsort((users[others], -similarity))[: self._neighbours]]
+        return nearest
+
+    def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:
+        """Return each of these users with those of them whose profiles are the most similar."""
+        users, profiles = self._all()
+        known = np.isin(users, among)
+        users, profiles = users[known][:MOST], profiles[known][:MOST]
+        for start in range(0, len(users), BLOCK):
+            similarity = profiles[start : start + BLOCK] @ profiles.T
+            rows = np.arange(len(similarity))
+            similarity[rows, start + rows] = -np.inf  # nobody is their own neighbour
+            nearest = np.argsort(-similarity, axis=1, kind="stable")[:, : min(self._neighbours, len(users) - 1)]
+            for row, places in enumerate(nearest):
+                yield from ((int(users[start + row]), int(users[place])) for place in places)
+
+    def _all(self) -> tuple[Integers, Float32Array]:
+        if self._stacked is None:
+            users = np.array(sorted(self._profiles), np.int64)
+            rows = [self._profiles[user] for user in users.tolist()]
+            self._stacked = users, np.stack(rows) if rows else np.zeros((0, 1), np.float32)
+        return self._stacked

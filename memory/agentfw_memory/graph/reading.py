@@ -11,10 +11,14 @@ Two texts with equal readings say the same in other words: `same_meaning` ignore
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["END_OF", "Reading", "read", "same_meaning", "words"]
 
+LONGEST_KEPT = 200
+"""Maximum length of a text whose reading is kept."""
 NEGATION_REACH = 4
 """Number of words that a negation applies to, up to the end of the clause."""
 
@@ -63,14 +67,14 @@ _STOP_WORDS = frozenset(_FILLERS.split())
 _PIECE = re.compile(r"[\w']+|[.,;:!?]")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a text is about, which part of that it forbids, and the ends of scales it asks for or forbids."""
 
-    subject: set[str] = field(default_factory=set)
-    refused: set[str] = field(default_factory=set)
-    asked: dict[int, set[int]] = field(default_factory=dict)
-    forbidden: dict[int, set[int]] = field(default_factory=dict)
+    subject: frozenset[str]
+    refused: frozenset[str]
+    asked: Mapping[int, frozenset[int]]
+    forbidden: Mapping[int, frozenset[int]]
 
 
 def same_meaning(one: str, other: str) -> bool:
@@ -88,7 +92,13 @@ def words(text: str) -> set[str]:
 
 
 def read(text: str) -> Reading:
-    reading, negated = Reading(), 0
+    """Read a text. Short texts, such as skills, are read again and again, so their readings are kept."""
+    return _read_short(text) if len(text) <= LONGEST_KEPT else _read(text)
+
+
+def _read(text: str) -> Reading:
+    subject, refused, negated = set[str](), set[str](), 0
+    asked, forbidden = dict[int, set[int]](), dict[int, set[int]]()
     for piece in _PIECE.findall(text.casefold().replace("’", "'")):
         if not (piece[0].isalnum() or piece[0] in "_'"):
             negated = 0
@@ -96,16 +106,25 @@ def read(text: str) -> Reading:
             negated = NEGATION_REACH
         elif piece in END_OF:
             scale, end = END_OF[piece]
-            (reading.forbidden if negated else reading.asked).setdefault(scale, set()).add(end)
+            (forbidden if negated else asked).setdefault(scale, set()).add(end)
             negated = max(negated - 1, 0)
         elif piece not in _STOP_WORDS:
-            reading.subject.add(_stem(piece))
+            subject.add(_stem(piece))
             if negated:
-                reading.refused.add(_stem(piece))
+                refused.add(_stem(piece))
             negated = max(negated - 1, 0)
-    return reading
+    return Reading(
+        frozenset(subject),
+        frozenset(refused),
+        {scale: frozenset(ends) for scale, ends in asked.items()},
+        {scale: frozenset(ends) for scale, ends in forbidden.items()},
+    )
 
 
+_read_short = lru_cache(maxsize=8192)(_read)
+
+
+@lru_cache(maxsize=16384)
 def _stem(word: str) -> str:
     """Strip common English endings. A rough stem is enough, as long as it is the same for both texts."""
     for ending in ("ings", "ing", "ies", "ed", "es", "s", "e"):

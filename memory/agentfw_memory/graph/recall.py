@@ -150,7 +150,7 @@ class Recaller:
         if self._settings.community_weight:
             self.membership = self.membership or Membership(self._store, self._settings)
             live = self.cache.live
-            self.membership.catch_up(one for one in touched if one >= len(live) or not live[one])
+            self.membership.catch_up(touched, [one for one in touched if one >= len(live) or not live[one]])
 
     def _update_words(self, words: WordIndex, touched: list[int]) -> None:
         if self._words_saved_at:

@@ -63,6 +63,7 @@ class Sharing:
         for owner in sorted({_owner_of(text) for text in texts}):
             for copy in self._copies(owner):
                 self._store.end_edges(change, [EdgeRow("OWNS", user, copy)])
+                self._store.touch(change, [copy])
                 self._settle(change, owner, copy)
 
     def behind(self, user: int) -> list[tuple[str, int]]:
@@ -132,10 +133,12 @@ class Sharing:
             return {}
         near, similarity = cache.index.among(vector, COMPARED, others)
         close = [int(one) for one, value in zip(near, similarity, strict=True) if value > self._settings.merge_above]
+        # Most of them say something else. A whole skill takes far longer to read than its text.
+        same = [number for number, text in self._store.texts(close).items() if same_meaning(text, skill.text)]
         return {
             int(cache.owner[number]): other
-            for number, other in self._store.skills(close).items()
-            if other.owner != skill.owner and same_meaning(other.text, skill.text)
+            for number, other in self._store.skills(same).items()
+            if other.owner != skill.owner
         }
 
     def _copies(self, owner: str) -> list[int]:

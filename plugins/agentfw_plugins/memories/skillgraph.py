@@ -111,7 +111,8 @@ class SkillGraphSettings(Settings):
     profile_neighbours: int = Field(
         _PLAIN.profile_neighbours,
         ge=0,
-        description="Number of users with similar profiles whose communities a newcomer is counted to.",
+        description="Number of users with similar profiles that a user is connected to; a newcomer is counted to their "
+        "communities.",
     )
     new_skills: int = Field(_PLAIN.new_skills, ge=0, description="Maximum number of new skills per episode.")
     merge_above: float = Field(_PLAIN.merge_above, gt=0, le=1, description="Similarity above which skills are merged.")
@@ -161,6 +162,9 @@ class SkillGraphMemory(Memory):
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         text = _kept(query.text, _LONGEST_QUERY)
+        if text.strip() and query.scenarios:
+            # As skills begin. What people say seldom names what it is about.
+            text = _kept(f"For {' and '.join(query.scenarios)}: {text}", _LONGEST_QUERY)
         if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
         with translated_errors():

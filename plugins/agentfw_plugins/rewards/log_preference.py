@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -40,6 +40,9 @@ class LogPreferenceSettings(Settings):
     world: int = Field(7, ge=0, description="Seed of that world. Must be the environment's.")
     dimensions: int = Field(32, ge=1, description="Size of the fitted vectors.")
     epochs: int = Field(100, ge=1, description="Maximum number of epochs of the fit.")
+    branches: Literal["both", "interest", "conformity"] = Field(
+        "both", description="Branches of the fitted model: the user's own interest, what everybody likes, or both."
+    )
     interest_weight: float | None = Field(
         None, ge=0, description="Weight of the user's own interest. Default: the model's."
     )
@@ -65,6 +68,11 @@ class LogPreference(Preference):
                 conformity_weight=settings.conformity_weight,
             )
         )
+        if self.model.settings.branches != settings.branches:
+            raise SettingsError(
+                f"{settings.model} was fitted with branches = {self.model.settings.branches}, not {settings.branches}",
+                fix=f"choose another directory in reward.{self.name}.model, so that the model is fitted anew",
+            )
         self._world = None if settings.logs else settings.world
 
     @classmethod
@@ -101,7 +109,9 @@ class LogPreference(Preference):
                 logs / "interactions.csv",
                 items=logs / "items.csv",
                 profiles=profiles if profiles.exists() else None,
-                settings=FitSettings(dimensions=settings.dimensions, epochs=settings.epochs),
+                settings=FitSettings(
+                    dimensions=settings.dimensions, epochs=settings.epochs, branches=settings.branches
+                ),
             )
             model.save(Path(work) / "model")
             try:

@@ -30,14 +30,18 @@ class Places:
     others: Ints
     user: Ints
     item: Ints
+    compared: Ints
+    """Indexes in `users`, sorted: the users whose contrastive losses are computed."""
     liked: NDArray[np.bool_]
+    """Shape (compared, items): what each of these users is known to like."""
 
 
 class Drawer:
     """Draws batches from the likes of a dataset."""
 
-    def __init__(self, likes: Pairs, users: int, items: int, batch: int, seed: int) -> None:
+    def __init__(self, likes: Pairs, users: int, items: int, batch: int, contrast_users: int, seed: int) -> None:
         self._likes, self._items, self._batch, self._seed = likes, items, batch, seed
+        self._contrast_users = contrast_users
         self._keys = np.sort(likes[0] * items + likes[1])
         self._starts = np.searchsorted(self._keys, np.arange(users + 1) * items)
         self._slots = np.full(items, -1, np.int64)
@@ -48,16 +52,19 @@ class Drawer:
         others = self._others(likes[0], generator)
         for begin in range(0, likes.shape[1], self._batch):
             part = slice(begin, begin + self._batch)
-            yield self.places(likes[:, part], others[part])
+            yield self.places(likes[:, part], others[part], generator)
 
     def generator(self, epoch: int) -> np.random.Generator:
         """Return the generator for other random choices in an epoch."""
         return np.random.default_rng([self._seed, epoch, 1])
 
-    def places(self, likes: Pairs, others: Ints) -> Places:
+    def places(self, likes: Pairs, others: Ints, generator: np.random.Generator) -> Places:
         users, user = np.unique(likes[0], return_inverse=True)
         items, item = np.unique(likes[1], return_inverse=True)
-        return Places(users, items, others, user, item, self._liked(users, items))
+        compared = np.arange(len(users))
+        if 0 < self._contrast_users < len(users):
+            compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
+        return Places(users, items, others, user, item, compared, self._liked(users[compared], items))
 
     def _liked(self, users: Ints, items: Ints) -> NDArray[np.bool_]:
         counts = self._starts[users + 1] - self._starts[users]

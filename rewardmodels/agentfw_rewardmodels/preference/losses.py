@@ -15,6 +15,9 @@ size.
 
 In the contrastive terms each item of the batch occurs once, however many users liked it, and other items that a user
 likes aren't negatives. So one row of comparisons serves all likes of a user in the batch.
+
+Comparing all users of a batch with all its items is most of the work of a step. So these terms, and the one between
+users, are estimated from the users that the batch names as `compared`, without bias.
 """
 
 from __future__ import annotations
@@ -42,8 +45,10 @@ class Batch:
     """For each like, the index in `users`."""
     item: Any
     """For each like, the index in `items`."""
+    compared: Any
+    """Indexes in `users` of the users whose contrastive losses are computed."""
     liked: Any
-    """Shape (users, items): what each user of the batch is known to like."""
+    """Shape (compared, items): what each of these users is known to like."""
     popularity: Any
     """Popularity of `items`."""
     texts: Any
@@ -75,13 +80,15 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
     ]
     if contrasts:
         columns = normalised(items).T / settings.temperature
+        compared = _compared_likes(batch)
         for name, weight in contrasts:
-            loss = loss + weight * _contrast(branches[name], columns, batch, _importance(batch, name, settings))
+            rows, importance = branches[name][batch.compared], _importance(batch, name, settings)
+            loss = loss + weight * _contrast(rows, columns, batch, compared, importance)
     if both and settings.orthogonality_loss:
         overlap = (branches["interest"] * branches["conformity"]).sum(-1)
         loss = loss + settings.orthogonality_loss * (overlap**2).mean()
     if settings.user_loss:
-        loss = loss + settings.user_loss * _between_users(normalised(merged), settings.temperature)
+        loss = loss + settings.user_loss * _between_users(normalised(merged), batch.compared, settings.temperature)
     if batch.texts is not None and settings.action_loss:
         loss = loss + settings.action_loss * _action(batch, items, merged, weights)
     return loss
@@ -115,26 +122,39 @@ def _contrast_weights(settings: PreferenceSettings) -> dict[str, float]:
 
 
 def _importance(batch: Batch, name: str, settings: PreferenceSettings) -> Any:
-    """(27, 29): return the weight of each like in a branch."""
+    """(27, 29): return the weight of each item's likes in a branch."""
+    import torch
+
     if not settings.popularity_weighting:
-        return 1.0
-    popular = batch.popularity[batch.item]
-    return popular if name == "conformity" else 1.0 - popular
+        return torch.ones_like(batch.popularity)
+    return batch.popularity if name == "conformity" else 1.0 - batch.popularity
 
 
-def _contrast(users: Any, columns: Any, batch: Batch, importance: Any) -> Any:
-    """(28, 30): return the contrastive loss of a branch."""
+def _compared_likes(batch: Batch) -> tuple[Any, Any]:
+    """Return the likes of the compared users: for each one the index in `compared` and in `items`."""
+    import torch
+
+    rows = torch.full_like(batch.users, -1)
+    rows[batch.compared] = torch.arange(len(batch.compared), device=rows.device)
+    row = rows[batch.user]
+    return row[row >= 0], batch.item[row >= 0]
+
+
+def _contrast(users: Any, columns: Any, batch: Batch, compared: tuple[Any, Any], importance: Any) -> Any:
+    """(28, 30): return the contrastive loss of a branch, estimated from the likes of the compared users."""
     from torch.nn.functional import softplus
 
+    row, item = compared
     scores = users @ columns
     against = scores.masked_fill(batch.liked, -1e4).logsumexp(1)
-    return (importance * softplus(against[batch.user] - scores[batch.user, batch.item])).mean()
+    total = (importance[item] * softplus(against[row] - scores[row, item])).sum()
+    return total * len(batch.users) / (len(batch.compared) * len(batch.user))
 
 
-def _between_users(users: Any, temperature: float) -> Any:
-    """(35, 36): return the contrastive loss between users."""
-    scores = users @ users.T / temperature
-    return (scores.logsumexp(1) - scores.diagonal()).mean()
+def _between_users(users: Any, compared: Any, temperature: float) -> Any:
+    """(35, 36): return the contrastive loss between users, estimated from the compared users."""
+    scores = users[compared] @ users.T / temperature
+    return (scores.logsumexp(1) - scores.gather(1, compared[:, None])[:, 0]).mean()
 
 
 def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:

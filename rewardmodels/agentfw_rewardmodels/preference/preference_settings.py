@@ -73,6 +73,9 @@ class PreferenceSettings:
     batch: int = 2048
     """Batch size in interactions."""
     learning_rate: float = 3e-3
+    contrast_users: int = 256
+    """Number of users of a batch, drawn at random in each step, whose contrastive losses are computed. They cost more
+    than everything else in a step. 0 computes them for all users of the batch."""
     neighbours: int = 0
     """Number of neighbours to sample per node, for graphs too large to be propagated in every step. 0 uses all."""
 

@@ -76,7 +76,7 @@ class Trainer:
         self.users, self.items = len(data.users), len(data.items)
         self.graph = Adjacency.of(data.likes, self.users, self.items)
         self._matrix = None if settings.neighbours else Matrix(self.graph, self.device)
-        self.drawer = Drawer(data.likes, self.users, self.items, settings.batch, settings.seed)
+        self.drawer = Drawer(data.likes, self.users, self.items, settings.batch, settings.contrast_users, settings.seed)
         self._popularity = tensor(popularity(data.likes, self.items, settings.popularity), self.device)
         self._texts = tensor(data.texts, self.device) if data.texts.size else None
         generator = torch.Generator().manual_seed(settings.seed)
@@ -129,6 +129,7 @@ class Trainer:
             others=other_rows,
             user=tensor(places.user, self.device),
             item=tensor(places.item, self.device),
+            compared=tensor(places.compared, self.device),
             liked=tensor(places.liked, self.device),
             popularity=self._popularity[items],
             texts=None if self._texts is None else self._texts[items],

@@ -114,6 +114,19 @@ def test_a_profile_is_what_a_newcomer_is_recalled_by(tmp_path: Path) -> None:
     assert "jazz" in recalled(mine, "what do I offer?", replace(TASK, user="nobody"))[0].text
 
 
+def test_skills_are_found_by_what_the_episode_is_about(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    for scenario in ("dining", "evening", "trips", "music"):
+        for taste in ("calm", "vivid", "plain"):
+            mine.graph.add_skill(owner="ana", text=f"For {scenario}, prefer {taste} ones", scenarios=[scenario])
+
+    found = asyncio.run(mine.recall(Query("I'm on my way home.", TASK, limit=3, scenarios=("evening",))))
+
+    assert {one.why["skill"] for one in found} == {
+        skill.id for skill in mine.graph.skills(owner="ana", scenario="evening")
+    }
+
+
 def test_what_was_refused_is_no_way_to_do_it(tmp_path: Path) -> None:
     mine = memory(tmp_path)
     learn(mine, episode(calls=("broken", "mail")))

@@ -237,6 +237,9 @@ class Store(Protocol):
     def edge_rows(self, number: int) -> list[EdgeRow]:
         """Return the valid edges of a node, oldest first."""
 
+    def owners(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """Return (skill, user) for each user who has one of these skills, by skill and user."""
+
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
         """Count the trajectories of at least this reward that used both skills of a pair, smaller number first."""
 

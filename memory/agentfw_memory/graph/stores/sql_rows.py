@@ -351,6 +351,11 @@ class SqlRows(ABC):
         rows = self._rows(both, self._tenant, number, self._tenant, number)
         return [EdgeRow(*row) for _, *row in sorted(rows)]
 
+    def owners(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        sql = f"SELECT target, source FROM edge WHERE tenant = ? AND target {self.any_of} "
+        sql += "AND kind = 'OWNS' AND valid_to IS NULL ORDER BY target, source"
+        return self._rows(sql, self._tenant, self._numbers(numbers))
+
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
         valid_use = "{0}.tenant = ? AND {0}.target {1} AND {0}.kind = 'EXECUTED' AND {0}.valid_to IS NULL"
         asked = (self._tenant, self._numbers(numbers))

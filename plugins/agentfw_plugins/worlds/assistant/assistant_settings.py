@@ -19,6 +19,11 @@ class AssistantSettings(Settings):
         "easy",
         description="Easy: one choice. Hard: two or three choices, a wish that stands in a mail, and more faults.",
     )
+    style: Literal["full", "card"] = Field(
+        "full",
+        description="What the agent reads each turn: only what is new, or a card with all that it needs, for models "
+        "that read their last message only.",
+    )
     train_users: int = Field(240, ge=1, description="Number of users of the split train.")
     validation_users: int = Field(48, ge=1, description="Number of users of the split validation.")
     test_users: int = Field(96, ge=1, description="Number of users of the split test.")

@@ -29,6 +29,7 @@ from agentfw.errors import InterventionRefused
 from agentfw.out import counted
 
 from .assistant_settings import AssistantSettings
+from .card import write_card
 from .catalogue import Item
 from .desk import LETTERS, Desk
 from .errands import Errand, Errands, Part
@@ -100,14 +101,14 @@ class Assistant(Environment):
         self.errand = self._errand(task)
         self.desk = Desk(self.errand)
         self.ended = None
-        self._ending, self._stars = Ending(), math.nan
+        self._ending, self._stars, self._news = Ending(), math.nan, ""
         scenarios = [part.scenario.name for part in self.errand.parts]
         self._solver = Solver()
         known = [f"{view}: {text}" for view, text in self.profile().items() if view in ("about", *scenarios)]
-        world.observe(
+        self._tell(
             "request",
             {"day": self.errand.day, "scenarios": scenarios, "social": self.errand.social, "apps": self._apps()},
-            text="\n".join([f"day {self.errand.day}: {self.errand.text}", *known]),
+            "\n".join([f"day {self.errand.day}: {self.errand.text}", *known]),
         )
 
     def profile(self) -> Mapping[str, str]:
@@ -126,15 +127,18 @@ class Assistant(Environment):
 
     def intervene(self, intervention: Intervention) -> None:
         self._ending = replace(self._ending, calls=self._ending.calls + 1)
-        faults = len(self.desk.met)
+        faults, self._news = len(self.desk.met), ""
         try:
             if intervention.name in self._scenario_of:
                 self._use_app(intervention.name, dict(intervention.arguments))
             else:
                 super().intervene(intervention)
-        except InterventionRefused:
+        except InterventionRefused as refusal:
             if len(self.desk.met) == faults:
                 self._ending = replace(self._ending, mistakes=self._ending.mistakes + 1)
+            if self.settings.style == "card":  # the refusal itself answers the call, and isn't read by such a model
+                self._news = f"failed: {refusal}"
+                self._tell("card", {}, "")
             raise
 
     def _use_app(self, call: str, arguments: dict[str, Any]) -> None:
@@ -156,13 +160,13 @@ class Assistant(Environment):
         scenario: what it was booked for, such as dining
         """
         entry = self.desk.enter(scenario.strip().casefold())
-        self.world.observe("calendar", {"entry": entry}, text=f"in the calendar: {entry}")
+        self._tell("calendar", {"entry": entry}, f"in the calendar: {entry}")
 
     @action
     def mail_search(self) -> None:
         """Look at the user's mails of today."""
         mails = self.desk.inbox()
-        self.world.observe("mails", {"mails": mails}, text="\n".join(mails))
+        self._tell("mails", {"mails": mails}, "\n".join(mails))
 
     @action
     def mail_send(
@@ -177,7 +181,7 @@ class Assistant(Environment):
         if item is not None:
             self._took(item.scenario, item)
         else:
-            self.world.observe("sent", {"to": to}, text=f"sent to {to}")
+            self._tell("sent", {"to": to}, f"sent to {to}")
 
     @action
     def ask(self, question: Annotated[str, Field(max_length=500)]) -> None:
@@ -186,7 +190,9 @@ class Assistant(Environment):
         question: what to ask
         """
         self._ending = replace(self._ending, asked=self._ending.asked + 1)
-        self.world.observe("reply", {"by": "user"}, text="You know me, choose what you think is right.")
+        said = "You know me, choose what you think is right."
+        self._news = f"reply: {said}"
+        self._tell("reply", {"by": "user", "said": said}, said)
 
     @action
     def answer(self, text: Annotated[str, Field(max_length=2000)], done: bool = True) -> None:
@@ -204,7 +210,9 @@ class Assistant(Environment):
             self._finish()
         elif self.ended is None and not turn.calls:
             left = self.settings.turns - self._ending.turns
-            self.world.observe("waiting", {"turns_left": left}, text=f"nothing was done; {left} turns are left")
+            text = f"nothing was done; {left} turns are left"
+            self._news = f"failed: {text}"
+            self._tell("waiting", {"turns_left": left}, text)
 
     # What comes of it
 
@@ -238,6 +246,11 @@ class Assistant(Environment):
         """A careful assistant that goes by what the user has stated, and by nothing else."""
         return self._solver.answer(moment)
 
+    def _tell(self, name: str, data: Mapping[str, Any], text: str) -> None:
+        """Let something be known: in words, or by the card that it changes."""
+        shown = write_card(self.desk, self._news) if self.settings.style == "card" else text
+        self.world.observe(name, data, text=shown)
+
     def _apps(self) -> list[dict[str, object]]:
         """The apps that the request is about."""
         apps = (part.scenario for part in self.errand.parts)
@@ -268,11 +281,11 @@ class Assistant(Environment):
             }
             for letter, item in zip(LETTERS, items, strict=False)
         ]
+        if not items:
+            self._news = f"failed: nobody asked for {name}, so there are no offers"
         lines = [f"{offer['letter']}: {offer['text']} (fame {float(str(offer['fame'])):.1f})" for offer in offers]
         data = {"scenario": name, "offers": offers}
-        self.world.observe(
-            "offers", data, text="\n".join(lines or [f"nobody asked for {name}, so there are no offers"])
-        )
+        self._tell("offers", data, "\n".join(lines or [f"nobody asked for {name}, so there are no offers"]))
 
     def _words(self, item: Item) -> str:
         """All words for what an item is, for programs that don't know that bebop is jazz."""
@@ -282,7 +295,7 @@ class Assistant(Environment):
 
     def _took(self, name: str, item: Item) -> None:
         effect = {"item": item.id, "text": item.text, "verdict": ""}
-        self.world.observe("done", {"scenario": name, "effects": [effect]}, text=f"done: {item.text}")
+        self._tell("done", {"scenario": name, "effects": [effect]}, f"done: {item.text}")
 
     def _finish(self) -> None:
         """The user sees what was done and reacts."""

@@ -139,9 +139,11 @@ def test_rewards_read_the_visible_view_only() -> None:
     assert all(0 <= score.value <= 1 for score in bound)
 
 
-def test_nothing_that_an_agent_sees_tells_its_users_hidden_taste() -> None:
+@pytest.mark.parametrize("style", ["full", "card"])
+def test_nothing_that_an_agent_sees_tells_its_users_hidden_taste(style: str) -> None:
     """Two worlds that differ in tastes only show the same texts until the user reacts."""
-    same, other = many(30, agreement=1.0, stated=0.0, faults=0.0), many(30, agreement=0.0, stated=0.0, faults=0.0)
+    same = many(30, agreement=1.0, stated=0.0, faults=0.0, style=style)
+    other = many(30, agreement=0.0, stated=0.0, faults=0.0, style=style)
 
     def shown(episode: Episode) -> list[str]:
         texts = [str(event.data["text"]) for event in episode.events if event.kind == "observation"][:-1]

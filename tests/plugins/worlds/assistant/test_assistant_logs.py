@@ -146,6 +146,25 @@ def test_the_log_of_another_world_is_refused(fitted: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_model_without_a_branch_is_fitted_where_asked_for_and_refused_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="fitting needs torch")
+    world = AssistantSettings(train_users=20, validation_users=2, test_users=2)
+    write_logs(tmp_path / "logs", world)
+    settings = LogPreferenceSettings(
+        model=str(tmp_path / "model"), logs=str(tmp_path / "logs"), branches="conformity", dimensions=8, epochs=1
+    )
+    item = Catalogue(world).items["dining"][0]
+
+    scores = asyncio.run(AssistantPreference(settings).score([chose(item.id, item.text)]))
+
+    figures = {score.component: score.value for score in scores}
+    assert figures["preference_interest"] == 0
+    assert figures["preference_conformity"] != 0
+    with pytest.raises(SettingsError, match="branches = conformity, not both"):
+        AssistantPreference(settings.model_copy(update={"branches": "both"}))
+
+
+@pytest.mark.slow
 def test_a_forgotten_user_is_not_in_the_model_and_others_hardly_change(fitted: Path, tmp_path: Path) -> None:
     shutil.copytree(fitted, tmp_path / "model")
     model = AssistantPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
@@ -199,11 +218,12 @@ def test_the_loop_that_ships_fits_one_model_and_each_cell_goes_on_with_what_its_
 
 
 def _small(spec: LoopSpec) -> LoopSpec:
-    """The loop with few episodes and a quick fit."""
+    """The loop with two rounds of few episodes and a quick fit."""
     *others, preference = spec.run["rewards"]
     quick = {**preference, "settings": {**preference["settings"], "dimensions": 8, "epochs": 2}}
     return spec.model_copy(
         update={
+            "rounds": 2,
             "run": {**spec.run, "rewards": [*others, quick]},
             "live": {**spec.live, "episodes": 12, "concurrency": 12},
             "train": {**spec.train, "updates": 1, "tasks": 2, "samples": 2, "evaluation": {"every": 1, "tasks": 2}},

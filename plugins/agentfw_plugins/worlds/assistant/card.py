@@ -1,0 +1,54 @@
+"""The card: a whole request in one message, for models that read their last message only.
+
+It holds the request, what the user has stated about it, the mails if they were looked at, what is done, what is still
+to do, the offers between which to choose, and what went wrong last. Offers that somebody else has taken are left out.
+"""
+
+from __future__ import annotations
+
+from .desk import LETTERS, Desk
+
+__all__ = ["write_card"]
+
+
+def write_card(desk: Desk, news: str) -> str:
+    """What is known of a request. `news` says what the last call brought, where nothing else on the card does."""
+    errand = desk.errand
+    names = [part.scenario.name for part in errand.parts]
+    lines = [f"day {errand.day}: {errand.text}"]
+    lines += [f"{name}: {errand.person.profile[name]}" for name in names if name in errand.person.profile]
+    if desk.read:
+        lines += [f"inbox: {mail}" for mail in desk.inbox()]
+    for name, item in desk.chosen.items():
+        lines.append(f"done: {name} {item.name}{', in the calendar' if name in desk.calendar else ''}")
+    if any(to == "guest" for to, _ in desk.sent):
+        lines.append("told: guest")
+    left = [name for name in names if name not in desk.chosen]
+    if left:
+        lines.append(f"to do: {', '.join(left)}")
+    looked_up = next((name for name in left if name in desk.searched), None)
+    if looked_up is not None:
+        lines += [f"offers for {looked_up}:", *_offers(desk, looked_up)]
+    if news:
+        lines.append(news)
+    return "\n".join(lines)
+
+
+def _offers(desk: Desk, scenario: str) -> list[str]:
+    """Which offers have which value, as a table by question: a model that looks for a value finds letters beside it."""
+    part = desk.part(scenario)
+    assert part is not None
+    offers = [
+        (letter, item) for letter, item in zip(LETTERS, part.offers, strict=False) if item.id != desk.gone.get(scenario)
+    ]
+    lines = []
+    for question, values in part.scenario.questions.items():
+        having = {
+            words[0]: "".join(f" {letter}" for letter, item in offers if item.tags.get(question) == value)
+            for value, words in values.items()
+        }
+        if any(having.values()):
+            lines.append(f"{question}: {', '.join(word + letters for word, letters in having.items() if letters)}")
+    fame = ", ".join(f"{letter} {max(1, round(10 * item.fame))}" for letter, item in offers)
+    names = ", ".join(f"{letter} {item.name}" for letter, item in offers)
+    return [*lines, f"fame: {fame}", f"names: {names}"]
