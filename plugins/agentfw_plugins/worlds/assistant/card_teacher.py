@@ -1,9 +1,13 @@
-"""The teacher of the model tiny-assistant: a program that reads the card, thinks aloud and makes one call.
+"""The policy `assistant-teacher`: a program that reads the card, thinks aloud in one line, and makes one call.
 
-It knows no more than the card and what was recalled. Each of its sources and habits is used by chance: the user's own
-recalled wishes, those of several users, the profile, fame, a second try after a fault, a look at the mails, the
-calendar, a mail to the guest. So a model that learns from it is unsure what matters, and never wrong for certain, and
-a policy gradient has something to start from.
+    agentfw run assistant --policy assistant-teacher --set environment.style=card
+    agentfw train assistant --teacher assistant-teacher --set teacher.share=0.5 --set environment.style=card \\
+        --optimizer imitation --learner sft --set learner.model=path/to/model
+
+It knows no more than the message that it answers, so a language model can learn from its answers. With a `share` below
+1 it uses each of its sources and habits by chance: the user's own recalled wishes, those of several users, the profile,
+fame, a second try after a fault, a look at the mails, the calendar, a mail to the guest. A model that learns from it
+then is unsure what matters, and never wrong for certain, and a policy gradient has something to start from.
 
     >>> card = ["day 1: I need a table for this evening.", "dining: likes cheap places", "to do: dining"]
     >>> card += ["offers for dining:", "price: cheap B C, fair A", "fame: A 2, B 3, C 9", "names: A Mill, B Orchard"]
@@ -17,16 +21,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from random import Random
 
-from agentfw import Generation, Policy, Request
+from pydantic import Field
+
+from agentfw import Generation, Policy, Request, Settings
+from agentfw.errors import SettingsError
 
 from .domains import Domains, Scenario, load_domains
 
-__all__ = ["CardTeacher", "Habits", "teach"]
+__all__ = ["CardTeacher", "CardTeacherSettings", "Habits", "teach"]
 
-_RECALLED = re.compile(r"^- s\d+: For .*?, prefer ([\w-]+) (\w+) \(.*?(; wish of several users)?\)$", re.MULTILINE)
-_DONE = re.compile(r"^done: (\w+) (.+?)(, in the calendar)?$", re.MULTILINE)
+_RECALLED = re.compile(r"^- s\d+: For .*?, prefer (.+?) \(.*?(; wish of several users)?\)$", re.MULTILINE)
+_DONE = re.compile(r"^done: (\S+) (.+?)(, in the calendar)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,7 @@ class Habits:
 
     domains: Domains
     draw: Random
-    share: float = 0.5
+    share: float
     """Probability that a source or a habit is used."""
 
     def uses(self) -> bool:
@@ -44,15 +52,15 @@ class Habits:
 
 def teach(message: str, habits: Habits) -> str:
     """What the teacher writes when it is shown a message with a card."""
-    offered = re.search(r"^offers for (\w+):$", message, re.MULTILINE)
-    done = [(found[1], found[2], bool(found[3])) for found in _DONE.finditer(message)]
+    offered = re.search(r"^offers for (.+):$", message, re.MULTILINE)
+    done = [(found[1], escape(found[2]), bool(found[3])) for found in _DONE.finditer(message)]
     left = _line(message, "to do").split(", ") if _line(message, "to do") else []
     failed, names = _line(message, "failed"), ", ".join(name for _, name, _ in done)
     social = "I'm not coming alone." in message
     if failed and not habits.uses():
         return _answer(names, False)
     if by_mail := re.search(r"a mail to (.+) works$", failed):
-        return f'<mail_send to="{by_mail[1]}" text="Please book it for us."/>'
+        return f'<mail_send to="{escape(by_mail[1])}" text="Please book it for us."/>'
     if offered:
         return _choose(message, habits.domains[offered[1]], habits)
     if social and not done and not _line(message, "inbox") and habits.uses():
@@ -68,18 +76,37 @@ def teach(message: str, habits: Habits) -> str:
     return _answer(names, True)
 
 
+class CardTeacherSettings(Settings):
+    share: float = Field(1.0, ge=0, le=1, description="Probability that it uses a source or a habit.")
+    domains: str = Field("", description="YAML file of scenarios, as for the environment. Default: those that ship.")
+
+
 class CardTeacher(Policy):
-    """Plays as the teacher teaches."""
+    """Answers as a language model would, in text."""
 
     is_program = True
 
-    def __init__(self, share: float = 0.5) -> None:
-        self._share, self._domains = share, load_domains("")
+    def __init__(self, settings: CardTeacherSettings | None = None) -> None:
+        self.settings = settings or CardTeacherSettings()
+        self._domains = load_domains(self.settings.domains)
 
     async def generate(self, request: Request) -> Generation:
-        draw = Random(f"{request.task.seed} {request.sampling.seed} {len(request.messages)}")
-        asked = [message.content for message in request.messages if message.role == "user"]
-        text = teach(asked[-1], Habits(self._domains, draw, self._share))
+        assert request.moment is not None
+        card = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
+        if not re.search(r"^(to do|done): ", card, re.MULTILINE):
+            if request.moment.of("request"):
+                raise SettingsError(
+                    "the policy assistant-teacher reads cards only", fix="add --set environment.style=card"
+                )
+            return Generation(version="teacher")  # in another world it has nothing to say
+        named = re.findall(r"^(?:to do: |offers for )(.+?)[,:\n]", f"{card}\n", re.MULTILINE)
+        if strange := [name for name in named if name not in self._domains]:
+            raise SettingsError(
+                f"the policy assistant-teacher doesn't know the scenario {strange[0]}",
+                fix="set policy.domains to the same file as environment.domains",
+            )
+        draw = Random(f"{request.task} {request.sampling.seed} {len(request.messages)}")
+        text = teach(card, Habits(self._domains, draw, self.settings.share))
         return Generation(text=text, count=len(text.split()), version="teacher")
 
 
@@ -87,13 +114,10 @@ class CardTeacher(Policy):
 
 
 def _choose(message: str, scenario: Scenario, habits: Habits) -> str:
-    having = {
-        found[1]: found[2].split()
-        for question in scenario.questions
-        for found in re.finditer(r"(\S+)((?: [A-Z])+)", _line(message, question))
-    }
+    table = (part for question in scenario.questions for part in _line(message, question).split(", "))
+    having = {found[1]: found[2].split() for part in table if (found := re.fullmatch(r"(.+?)((?: [A-Z])+)", part))}
     fame = {found[1]: int(found[2]) for found in re.finditer(r"([A-Z]) (\d+)", _line(message, "fame"))}
-    refused = [found[1] for found in re.finditer(rf"nothing (\S+) for me at {scenario.name}\.", message)]
+    refused = [found[1] for found in re.finditer(rf"nothing (.+) for me at {re.escape(scenario.name)}\.", message)]
     wishes = list(dict.fromkeys(_wishes(message, scenario, habits)))
     thought = [f"no {value} {_letters(having.get(value, []))}" for value in refused]
     thought += [f"{value} {_letters(having.get(value, []))}" for value in wishes]
@@ -112,15 +136,18 @@ def _choose(message: str, scenario: Scenario, habits: Habits) -> str:
 
 def _wishes(message: str, scenario: Scenario, habits: Habits) -> Iterator[str]:
     """The values that the user would like, by the words that the catalogue has for them."""
-    recalled = [found for found in _RECALLED.finditer(message) if found[2] == scenario.noun]
+    end = f" {scenario.noun}"
+    recalled = [
+        (found[1].removesuffix(end), bool(found[2])) for found in _RECALLED.finditer(message) if found[1].endswith(end)
+    ]
     for of_several in (False, True):
-        if any(bool(found[3]) == of_several for found in recalled) and habits.uses():
-            for found in recalled:
-                if bool(found[3]) == of_several:
-                    yield from _values(found[1], scenario)
-    stated = re.search(rf"^{scenario.name}: likes (.+) \w+$", message, re.MULTILINE)
+        words = [word for word, shared in recalled if shared == of_several]
+        if words and habits.uses():
+            for word in words:
+                yield from _values(word, scenario)
+    stated = _line(message, scenario.name)
     if stated and habits.uses():
-        for word in stated[1].split(", "):
+        for word in stated.removeprefix("likes ").removesuffix(end).split(", "):
             yield from _values(word, scenario)
 
 
@@ -140,5 +167,5 @@ def _answer(names: str, done: bool) -> str:
 
 def _line(message: str, name: str) -> str:
     """The rest of the first line that begins with a name."""
-    found = re.search(rf"^{name}: (.*)$", message, re.MULTILINE)
+    found = re.search(rf"^{re.escape(name)}: (.*)$", message, re.MULTILINE)
     return found[1] if found else ""

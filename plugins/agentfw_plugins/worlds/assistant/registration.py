@@ -27,6 +27,12 @@ REGISTRATION = Registration(
             "Serves the users of `assistant` by weighing what is stated, remembered and famous; trained in seconds",
             settings=f"{_HERE}.linear_policy:LinearSettings",
         ),
+        Component(
+            "assistant-teacher",
+            f"{_HERE}.card_teacher:CardTeacher",
+            "Serves the users of `assistant` from cards, thinking aloud, for models to learn from; no model",
+            settings=f"{_HERE}.card_teacher:CardTeacherSettings",
+        ),
     ],
     learners=[
         Component(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+import yaml
 
 from agentfw import Engagement, Episode, Intervention, Moment, PolicyAgent
+from agentfw.errors import SettingsError
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds.assistant.assistant_settings import AssistantSettings
-from agentfw_plugins.worlds.assistant.card_teacher import CardTeacher
+from agentfw_plugins.worlds.assistant.card_teacher import CardTeacher, CardTeacherSettings
 from agentfw_plugins.worlds.assistant.environment import Assistant
 from agentfw_plugins.worlds.assistant.linear_policy import LinearPolicy, LinearSettings
 
@@ -43,7 +46,7 @@ def test_both_styles_are_one_world() -> None:
 
 
 def test_every_card_has_all_that_the_next_call_needs() -> None:
-    played = many(40, CardTeacher(1.0), difficulty="hard", faults=1.0)
+    played = many(40, CardTeacher(), difficulty="hard", faults=1.0)
 
     for episode in played:
         shown = cards(episode)
@@ -66,7 +69,7 @@ def test_every_card_has_all_that_the_next_call_needs() -> None:
 def test_an_offer_that_somebody_else_has_taken_is_not_on_the_card_any_more() -> None:
     taken = [
         (card, card.split("failed: ")[1][0])
-        for episode in many(60, CardTeacher(1.0), difficulty="hard")
+        for episode in many(60, CardTeacher(), difficulty="hard")
         for card in cards(episode)
         if "has just been taken" in card
     ]
@@ -86,10 +89,30 @@ def test_only_what_the_user_says_is_told_as_theirs() -> None:
     assert f"reply: {theirs[0]['said']}" in cards(episode)[1]
 
 
+def test_the_teacher_says_that_it_reads_cards_only() -> None:
+    with pytest.raises(SettingsError, match="cards only"):
+        many(1, CardTeacher(), style="full")
+
+
+def test_the_teacher_plays_scenarios_of_ones_own(tmp_path: Path) -> None:
+    questions = {"size": {"small": ["very small", "tiny", "little"], "large": ["large", "big", "huge"]}}
+    own = {"calls": ["cup_search", "cup_take"], "dated": False, "noun": "tea cups", "names": ['The "Blue" <Cup>']}
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump({"tea": {**own, "requests": ["Tea.", "A tea."], "questions": questions}}), "utf-8")
+
+    teacher = CardTeacher(CardTeacherSettings(domains=str(file)))
+    played = many(20, teacher, domains=str(file), stated=1.0, faults=0.5)
+
+    assert {episode.outcome["procedure"] for episode in played} == {5.0}
+    assert fmean(episode.outcome["visible_personal"] for episode in played) > 4.5
+    with pytest.raises(SettingsError, match="the scenario tea"):
+        many(1, CardTeacher(), domains=str(file))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("difficulty", ["easy", "hard"])
 def test_the_teacher_with_all_its_habits_plays_as_well_as_the_weights_set_by_hand(difficulty: str) -> None:
-    teacher = many(120, CardTeacher(1.0), difficulty=difficulty)
+    teacher = many(120, CardTeacher(), difficulty=difficulty)
     linear = many(120, LinearPolicy(HAND_SET), difficulty=difficulty)
 
     differences = [one.outcome["judge"] - two.outcome["judge"] for one, two in zip(teacher, linear, strict=True)]
@@ -98,7 +121,7 @@ def test_the_teacher_with_all_its_habits_plays_as_well_as_the_weights_set_by_han
 
 
 def test_a_teacher_that_uses_its_habits_by_chance_is_unsure_and_never_wrong() -> None:
-    played = many(80, CardTeacher(), difficulty="hard")
+    played = many(80, CardTeacher(CardTeacherSettings(share=0.5)), difficulty="hard")
 
     assert not any(turn.failures or len(turn.calls) != 1 for episode in played for turn in episode.turns)
     assert not any(one.outcome["claimed_falsely"] for one in played)
