@@ -117,6 +117,18 @@ def test_a_newcomer_with_a_first_skill_stays_with_similar_people(path: Path) -> 
         assert "red" not in circle_of(graph, "new")
 
 
+def test_a_newcomer_who_uses_what_others_have_stays_with_similar_people(path: Path) -> None:
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        similar_people(graph)
+        graph.prepare()
+        graph.set_profile("new", "likes chess and gardening novels")
+        reds = [hit.skill.id for hit in graph.recall("red way", user="red 0", k=9) if hit.skill.owner.startswith("red")]
+
+        use(graph, "a first trip", "new", reds[:1])
+
+        assert circle_of(graph, "new") == {"blue"}
+
+
 def test_what_people_of_two_circles_share_suits_both(path: Path) -> None:
     wishes = GraphSettings(share_after=3, calibrate=False)
     with SkillGraph.open(path, tenant="t", embedder="hash", settings=wishes) as graph:

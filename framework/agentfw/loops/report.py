@@ -28,7 +28,7 @@ def write_report(
         if (one := row.differences.get(leading)) is not None
     ]
     if bars:
-        title = f"{leading} beside {rows[0].variant}, with 95% intervals over users"
+        title = f"{leading} beside {rows[0].variant}, 95% intervals"
         page.figure(
             bar_chart(bars, title=title, decimals=3), narrow=bar_chart(bars, title=title, decimals=3, width=_PHONE)
         )

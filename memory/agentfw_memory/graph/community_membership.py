@@ -169,7 +169,7 @@ class Membership:
             if skill in known and user in known:
                 known.connect(skill, user, weight)
             elif skill in known:
-                self._add(user, {skill: weight})
+                self._add_user(user, skill, weight)
             else:
                 around = owned.setdefault(skill, {})
                 around[user] = around.get(user, 0.0) + weight
@@ -177,10 +177,13 @@ class Membership:
             self._add(skill, {user: weight for user, weight in around.items() if user in known})
             for user, weight in around.items():
                 if user not in known:
-                    similar = self._newcomers.similar(user, np.flatnonzero(self._labels[:, 0] >= 0)).tolist()
-                    self._add(user, {skill: weight, **dict.fromkeys(similar, PROFILE_WEIGHT)})
+                    self._add_user(user, skill, weight)
         self._row = edges[-1][0]
         self._saved = False
+
+    def _add_user(self, user: int, skill: int, weight: float) -> None:
+        similar = self._newcomers.similar(user, np.flatnonzero(self._labels[:, 0] >= 0)).tolist()
+        self._add(user, {skill: weight, **dict.fromkeys(similar, PROFILE_WEIGHT)})
 
     def _add(self, node: int, around: dict[int, float]) -> None:
         found = self._communities.add(node, around)
