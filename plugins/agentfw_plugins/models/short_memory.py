@@ -2,14 +2,15 @@
 
 Prompts for such a model, for inference and for training, must be made from these messages. A model folder declares it
 with `"agentfw_reads"` in its tokenizer_config.json: `last_message` for the last message that it received, `last_answer`
-for its own last answer as well.
+for the end of its own last answer as well. That is its last call and what it wrote before it, back to the call before.
 
     >>> from agentfw.episode import Message
-    >>> said = [Message("user", "1"), Message("assistant", "a"), Message("tool", "done"), Message("user", "2")]
+    >>> answer = "Noted.<tool_call>{}</tool_call>So B.<tool_call>{}</tool_call>"
+    >>> said = [Message("user", "1"), Message("assistant", answer), Message("tool", "done"), Message("user", "2")]
     >>> [message.content for message in remembered(said, "last_message")]
     ['2']
     >>> [message.content for message in remembered(said, "last_answer")]
-    ['a', '2']
+    ['So B.<tool_call>{}</tool_call>', '2']
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from agentfw import Message
 __all__ = ["ShortMemory", "remembered", "short_memory_of"]
 
 ShortMemory = Literal["last_message", "last_answer"]
+_CALL_ENDS = "</tool_call>"
 
 
 def short_memory_of(folder: Path) -> ShortMemory | None:
@@ -35,10 +37,17 @@ def short_memory_of(folder: Path) -> ShortMemory | None:
 
 
 def remembered(messages: Sequence[Message], memory: ShortMemory) -> list[Message]:
-    """The last user message, and before it the model's own last answer if that is read too."""
+    """The last user message, and before it the end of the model's own last answer if that is read too."""
     asked = max((place for place, each in enumerate(messages) if each.role == "user"), default=None)
     if asked is None:
         return []
     answers = [each for each in messages[:asked] if each.role == "assistant"] if memory == "last_answer" else []
     # Its calls are in its text.
-    return [*(replace(each, calls=()) for each in answers[-1:]), messages[asked]]
+    return [*(replace(each, content=_end(each.content), calls=()) for each in answers[-1:]), messages[asked]]
+
+
+def _end(answer: str) -> str:
+    """The last call and what stands before it, back to the call before."""
+    before, end, _ = answer.rpartition(_CALL_ENDS)
+    _, _, thought = before.rpartition(_CALL_ENDS)
+    return f"{thought.lstrip()}{end}" if end else answer

@@ -58,6 +58,24 @@ def test_it_reads_its_last_answer_and_what_it_was_sent_since_and_nothing_before(
     assert small.prompt(TALK) != small.prompt(TALK[4:])
 
 
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        ("I see.<tool_call>1</tool_call>\nSo B.<tool_call>2</tool_call>", "So B.<tool_call>2</tool_call>"),
+        ("<tool_call>1</tool_call><tool_call>2</tool_call> Done.", "<tool_call>2</tool_call>"),
+        ("So B.<tool_call>2</tool_call>", "So B.<tool_call>2</tool_call>"),
+        ("No call at all.", "No call at all."),
+        ("", ""),
+    ],
+)
+def test_of_its_last_answer_it_reads_the_last_call_and_what_led_to_it(
+    small: SmallChat, whole: Chat, answer: str, read: str
+) -> None:
+    talk = [TALK[0], Message("assistant", answer), TALK[4]]
+
+    assert small.prompt(talk) == whole.prompt(talk) == small.prompt([TALK[0], Message("assistant", read), TALK[4]])
+
+
 def test_a_model_that_reads_the_last_message_reads_nothing_before() -> None:
     sums = SmallChat(locate("tiny-sums"))
 

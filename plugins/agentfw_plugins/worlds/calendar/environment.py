@@ -240,7 +240,8 @@ class CalendarConflicts(Environment):
         self.world.measure("ord", distance)
         self.world.measure("format", float(letter is not None and complete))
         self.world.utility(float(right), "kept what the user keeps")
-        self._feedback = self._words(letter, right)
+        second = next((one for one in ranking if one in shown.letters and one != letter), "")
+        self._feedback = self._words(letter, second, right)
         if self._number == self.settings.rounds:
             self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
             self.world.finish(**self.outcome())
@@ -284,8 +285,8 @@ class CalendarConflicts(Environment):
         }
         return data, "\n".join(lines)
 
-    def _words(self, letter: str | None, right: bool) -> tuple[dict[str, Any], str]:
-        """The feedback on the round that has just ended."""
+    def _words(self, letter: str | None, second: str, right: bool) -> tuple[dict[str, Any], str]:
+        """The feedback on the round that has just ended. It reminds of what was decided, and what came second."""
         shown = self._shown
         chosen = None if letter is None else shown.letters.index(letter)
         found = feedback_on(shown, chosen, self._calendar.user, self._said)
@@ -293,11 +294,13 @@ class CalendarConflicts(Environment):
         if letter is None:
             verdict = f"none, nothing was taken and {kept} is kept."
         else:
-            verdict = f"right, {kept} is kept." if right else f"wrong, {letter} was taken and {kept} is kept."
+            before = f" before {second}" if second else ""
+            verdict = f"right, {kept} is kept{before}." if right else f"wrong, {letter} was taken and {kept} is kept."
         data = {
             "round": self._number,
             "accepted": kept,
             "chosen": letter or "",
+            "second": second,
             "right": right,
             "because": {"principle": found.principle, "valued": found.valued},
             "said": found.said,

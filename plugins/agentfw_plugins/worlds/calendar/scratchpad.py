@@ -4,7 +4,9 @@ Everything that decides is written down: the weights in the hub's text, the sums
 change before it is made. So the next answer follows from what can be read, and a small model can learn it step by step.
 
     named: client attends for, wrong: +6 to +12
-    step: B 3 +6 9, A 12 +0 12: -3, 2
+    now B: client attends +12 12, in person -3 9; B 9
+    now A: superior attends +15 15, in person -3 12; A 12
+    step: B 9, A 12: -3, 2
     kept B: client attends +12 to +14, in person -3 to -1
     rival A: superior attends +15 to +13, in person -1 to -3
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["due today +15, ...", ...]}}</tool_call>
@@ -13,9 +15,9 @@ change before it is made. So the next answer follows from what can be read, and 
     C: client attends +14 14; C 14
     <tool_call>{"name": "decide", "arguments": {"accept": "C", "ranking": ["C", "A", "B"], "reason": "client attends"}}</tool_call>
 
-After a term come its weight and the sum so far; at the end of a line stands the best event so far. The line `step` has
-what two events of the last round were worth, how naming has changed that, by how much the kept one is ahead now, and
-the step by which their weights move.
+After a term come its weight and the sum so far; at the end of a line stands the best event so far. The lines `now` have
+what the kept event of the last round and its rival are worth, once what was named has changed. The line `step` says by
+how much the kept one is ahead, and the step by which their weights move.
 
     >>> read_weights(["due today +15, due this week +0", "client attends -2"])["client"]
     -2
@@ -32,7 +34,7 @@ from .principles import vocabulary
 
 __all__ = [
     "Valued",
-    "read_valued",
+    "read_terms",
     "read_weights",
     "terms",
     "value",
@@ -40,6 +42,7 @@ __all__ = [
     "write_decision",
     "write_moved",
     "write_named",
+    "write_now",
     "write_step",
     "write_valued",
     "write_weights",
@@ -52,7 +55,6 @@ _NAME_OF = {label: name for name, label in LABELS.items()}
 _ENTRY = 4
 """Number of weights per entry of the hub; twenty principles fill five entries."""
 _WEIGHT = re.compile(r"([a-z][^,+\-\d]*?) ([+-]\d+)")
-_TOTAL = re.compile(r"-?\d{1,6}$")
 _LINE = re.compile(r"^([A-Z]): (.*); [A-Z] -?\d+$", re.MULTILINE)
 
 
@@ -90,13 +92,22 @@ def write_valued(valued: Sequence[Valued], weights: Mapping[str, int]) -> list[s
     """A line per event; among equals the first is best."""
     lines: list[str] = []
     for place, event in enumerate(valued):
-        total, parts = 0, []
-        for name in event.terms:
-            total += weights.get(name, 0)
-            parts.append(f"{LABELS[name]} {weights.get(name, 0):+d} {total}")
         best = max(valued[: place + 1], key=lambda one: one.total)
-        lines.append(f"{event.letter}: {', '.join(parts) or '0'}; {best.letter} {best.total}")
+        lines.append(f"{event.letter}: {_summed(event, weights)}; {best.letter} {best.total}")
     return lines
+
+
+def write_now(event: Valued, weights: Mapping[str, int]) -> str:
+    """What an event of the last round is worth by now."""
+    return f"now {event.letter}: {_summed(event, weights)}; {event.letter} {event.total}"
+
+
+def _summed(event: Valued, weights: Mapping[str, int]) -> str:
+    total, parts = 0, []
+    for name in event.terms:
+        total += weights.get(name, 0)
+        parts.append(f"{LABELS[name]} {weights.get(name, 0):+d} {total}")
+    return ", ".join(parts) or "0"
 
 
 def write_named(name: str, valued: bool, wrong: bool, had: int, weighs: int) -> str:
@@ -111,23 +122,18 @@ def write_moved(what: str, letter: str, had: Sequence[tuple[str, int]], weights:
     return f"{what} {letter}: {', '.join(moved) or '0'}"
 
 
-def write_step(before: Sequence[Valued], after: Sequence[Valued], step: int) -> str:
-    """What the kept event and its rival were worth, how that has changed, how far the kept one is ahead, the step."""
-    sums = [
-        f"{old.letter} {old.total} {new.total - old.total:+d} {new.total}"
-        for old, new in zip(before, after, strict=True)
-    ]
-    return f"step: {', '.join(sums)}: {after[0].total - after[1].total:+d}, {step}"
+def write_step(kept: Valued, rival: Valued, step: int) -> str:
+    """What the kept event and its rival are worth, how far the kept one is ahead, and the step that follows."""
+    worth = ", ".join(f"{event.letter} {event.total}" for event in (kept, rival))
+    return f"step: {worth}: {kept.total - rival.total:+d}, {step}"
 
 
-def read_valued(thought: str) -> dict[str, Valued]:
-    """The events by the lines of an answer: what each triggers, in the order of the vocabulary, and its sum."""
-    found: dict[str, Valued] = {}
+def read_terms(thought: str) -> dict[str, tuple[str, ...]]:
+    """What each event triggers, by the lines of an answer, in the order of the vocabulary."""
+    found: dict[str, tuple[str, ...]] = {}
     for letter, parts in _LINE.findall(thought):
         there = {_NAME_OF.get(label) for label, _ in _WEIGHT.findall(parts)}
-        total = _TOTAL.search(parts)
-        if total:
-            found[letter] = Valued(letter, tuple(name for name in NAMES if name in there), int(total[0]))
+        found[letter] = tuple(name for name in NAMES if name in there)
     return found
 
 

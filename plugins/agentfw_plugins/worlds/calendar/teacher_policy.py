@@ -10,7 +10,7 @@ ten in its direction, and one more than before; where the decision was wrong at 
 kept event is compared with its rival, which is the decided one, or the second best where the decision was right. All
 that the kept event has counts a step more, and all that its rival has a step less, so that what both have stays as it
 was. The step is the greater, the further the kept event is behind, and nothing where the decision was right and clear.
-What both were worth stands in its last answer. Chosen among such rules on training users.
+What both have stands in its last answer. Chosen among such rules on training users.
 
 What it expects of a role before the first feedback are the weights that best explain what training users in that role
 chose: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -33,7 +32,7 @@ from agentfw import Generation, Message, Moment, Observation, Policy, Request, S
 from .scratchpad import (
     NAMES,
     Valued,
-    read_valued,
+    read_terms,
     read_weights,
     terms,
     value,
@@ -41,6 +40,7 @@ from .scratchpad import (
     write_decision,
     write_moved,
     write_named,
+    write_now,
     write_step,
     write_valued,
     write_weights,
@@ -93,7 +93,7 @@ def _answer(
         for conflict in moment.of("conflict"):
             weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
             said = [_update(weights)]
-    thought = read_valued(_last_answer(messages))
+    thought = read_terms(_last_answer(messages))
     for feedback in moment.of("feedback") if learns else ():
         said = learned(weights, feedback, thought)
     for conflict in moment.of("conflict"):
@@ -102,8 +102,11 @@ def _answer(
     return said
 
 
-def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Valued]) -> list[str]:
-    """Update `weights` and return the lines that say so; there is a call only if something changed."""
+def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str, Sequence[str]]) -> list[str]:
+    """Update `weights` and return the lines that say so; there is a call only if something changed.
+
+    `thought` has what each event of the last round triggers.
+    """
     because = feedback.data["because"]
     name, valued = because["principle"], because["valued"]
     if name not in NAMES:
@@ -115,24 +118,17 @@ def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str
     felt = sign * had
     weights[name] = sign * max(felt, min(max(least, felt + more), _MOST))
     said = [write_named(name, valued, wrong, had, weights[name])]
-    rival = decided if wrong else _second(thought, kept)
+    rival = decided if wrong else feedback.data.get("second", "")
     if kept in thought and rival in thought:
-        said += _moved(weights, weights[name] - had, name, [thought[kept], thought[rival]], wrong)
+        said += _moved(weights, *(value(letter, thought[letter], weights) for letter in (kept, rival)), wrong)
     return [*said, _update(weights)] if weights != before else said
 
 
-def _second(thought: Mapping[str, Valued], kept: str) -> str:
-    """The best event beside the kept one; among equals the first."""
-    others = [event for event in thought.values() if event.letter != kept]
-    return max(others, key=lambda event: event.total).letter if others else ""
-
-
-def _moved(weights: dict[str, int], by: int, name: str, before: Sequence[Valued], wrong: bool) -> list[str]:
+def _moved(weights: dict[str, int], kept: Valued, rival: Valued, wrong: bool) -> list[str]:
     """Move the weights of what the kept event and its rival have, and return the lines that say so."""
-    after = [replace(event, total=event.total + by * (name in event.terms)) for event in before]
-    step = _step(after[0].total - after[1].total, wrong)
-    said = [write_step(before, after, step)]
-    for what, event, way in (("kept", before[0], step), ("rival", before[1], -step)) if step else ():
+    step = _step(kept.total - rival.total, wrong)
+    said = [write_now(kept, weights), write_now(rival, weights), write_step(kept, rival, step)]
+    for what, event, way in (("kept", kept, step), ("rival", rival, -step)) if step else ():
         moved = [(one, weights.get(one, 0)) for one in event.terms]
         weights |= {one: max(-_MOST, min(_MOST, weight + way)) for one, weight in moved}
         said.append(write_moved(what, event.letter, moved, weights))

@@ -139,6 +139,24 @@ def test_feedback_says_what_was_kept_and_one_thing_that_mattered() -> None:
     assert len(player.moments) == 6
 
 
+@pytest.mark.parametrize(("ranking", "second"), [("first", "C"), ("none", "")])
+def test_feedback_on_a_right_decision_reminds_of_what_came_second(ranking: str, second: str) -> None:
+    def answer(request: Request) -> list[Call]:
+        assert request.moment is not None
+        first = truth(request.moment.round)
+        others = ["C", *"ABDE"] if first != "C" else [*"BADE"]
+        return decide(first, [first, *(one for one in others if one != first)] if ranking == "first" else None)
+
+    episode, _ = play(answer)
+
+    told = [event.data for event in episode.events if event.kind == "observation" and event.name == "feedback"]
+    for number, one in enumerate(told, 1):
+        kept = truth(number)
+        expected = "B" if kept == second else second
+        assert one["second"] == expected
+        assert f"right, {kept} is kept{f' before {expected}' if expected else ''}." in one["text"]
+
+
 def test_each_episode_is_a_user_of_the_split_and_a_second_time_another_year() -> None:
     environment = CalendarConflicts(CalendarSettings(rounds=3))
     tasks = environment.tasks(20, 1, "test")

@@ -14,8 +14,7 @@ from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, Calen
 from agentfw_plugins.worlds.calendar.scratchpad import (
     LABELS,
     NAMES,
-    Valued,
-    read_valued,
+    read_terms,
     read_weights,
     terms,
     value,
@@ -37,9 +36,9 @@ def hub() -> StrategyHubMemory:
     return StrategyHubMemory(StrategyHubSettings(show=True))
 
 
-def feedback(kept: str, chosen: str, principle: str, *, valued: bool = True) -> Observation:
+def feedback(kept: str, chosen: str, principle: str, second: str = "", *, valued: bool = True) -> Observation:
     because = {"principle": principle, "valued": valued}
-    return Observation(0, "feedback", {"accepted": kept, "chosen": chosen, "because": because})
+    return Observation(0, "feedback", {"accepted": kept, "chosen": chosen, "second": second, "because": because})
 
 
 def test_weights_are_read_as_they_were_written() -> None:
@@ -99,58 +98,56 @@ def test_a_weight_goes_no_further_than_forty() -> None:
     ]
 
 
-def thought(**events: list[str]) -> dict[str, Valued]:
-    """What an answer with weights of 4, -3, 6 and 1 had to say of its events."""
-    weights = {"client": 4, "crowd": -3, "superior": 6, "onsite": 1}
-    return {letter: value(letter, names, weights) for letter, names in events.items()}
-
-
 def test_where_it_was_wrong_all_of_the_kept_event_counts_more_and_all_of_the_decided_less() -> None:
     weights = {"client": 4, "crowd": -3, "superior": 6, "onsite": 1}
-    before = thought(A=["superior", "crowd", "onsite"], B=["client", "crowd", "due_today"])
+    before = {"A": ["superior", "crowd", "onsite"], "B": ["client", "crowd", "due_today"]}
 
     said = learned(weights, feedback("B", "A", "client"), before)
 
-    assert said[:4] == [
+    assert said[:6] == [
         "named: client attends for, wrong: +4 to +12",
-        "step: B 1 +8 9, A 4 +0 4: +5, 1",
+        "now B: client attends +12 12, eight or more people -3 9, due today +0 9; B 9",
+        "now A: superior attends +6 6, eight or more people -3 3, in person +1 4; A 4",
+        "step: B 9, A 4: +5, 1",
         "kept B: client attends +12 to +13, eight or more people -3 to -2, due today +0 to +1",
         "rival A: superior attends +6 to +5, eight or more people -2 to -3, in person +1 to +0",
     ]
     assert weights == {"client": 13, "crowd": -3, "superior": 5, "onsite": 0, "due_today": 1}
-    assert all(f"{LABELS[name]} {weight:+d}" in said[4] for name, weight in weights.items())
+    assert all(f"{LABELS[name]} {weight:+d}" in said[6] for name, weight in weights.items())
 
 
 @pytest.mark.parametrize(("decided", "step"), [(13, 1), (14, 2), (18, 2), (19, 3), (40, 3)])
 def test_the_further_the_kept_event_is_behind_the_greater_is_the_step(decided: int, step: int) -> None:
-    before = {"A": Valued("A", ("superior",), decided), "B": Valued("B", ("client",), 5)}
+    before = {"A": ["superior"], "B": ["client"]}
 
     said = learned({"client": 5, "superior": decided}, feedback("B", "A", "client"), before)
 
-    assert said[1] == f"step: B 5 +7 12, A {decided} +0 {decided}: {12 - decided:+d}, {step}"
-    assert said[2:4] == [
+    assert said[3] == f"step: B 12, A {decided}: {12 - decided:+d}, {step}"
+    assert said[4:6] == [
         f"kept B: client attends +12 to +{12 + step}",
         f"rival A: superior attends {decided:+d} to {decided - step:+d}",
     ]
 
 
 def test_where_it_was_right_but_not_clear_the_second_best_is_the_rival() -> None:
-    before = thought(A=["superior"], B=["superior", "client"], C=["crowd"])
+    before = {"A": ["superior"], "B": ["superior", "client"], "C": ["crowd"]}
 
-    close = learned({"client": 9, "superior": 10}, feedback("B", "B", "superior"), before)
-    clear = learned({"client": 9, "superior": 10}, feedback("B", "B", "client"), thought(B=["client"], C=["crowd"]))
+    close = learned({"client": 4, "superior": 10}, feedback("B", "B", "superior", "A"), before)
+    clear = learned({"client": 9, "superior": 10}, feedback("B", "B", "client", "C"), before)
 
-    assert close[1:4] == [
-        "step: B 10 +1 11, A 6 +1 7: +4, 1",
-        "kept B: superior attends +11 to +12, client attends +9 to +10",
+    assert close[1:6] == [
+        "now B: superior attends +11 11, client attends +4 15; B 15",
+        "now A: superior attends +11 11; A 11",
+        "step: B 15, A 11: +4, 1",
+        "kept B: superior attends +11 to +12, client attends +4 to +5",
         "rival A: superior attends +12 to +11",
     ]
-    assert clear[1] == "step: B 4 +1 5, C -3 +0 -3: +8, 0"
-    assert len(clear) == 3, "the call comes next"
+    assert clear[3] == "step: B 20, C 0: +20, 0"
+    assert len(clear) == 5, "the call comes next"
 
 
 def test_where_it_decided_nothing_only_what_is_named_counts() -> None:
-    before = thought(A=["superior", "crowd"], B=["client", "due_today"])
+    before = {"A": ["superior", "crowd"], "B": ["client", "due_today"]}
 
     for heard in (feedback("B", "none", "client"), feedback("E", "A", "client")):
         weights = {"client": 4}
@@ -163,9 +160,9 @@ def test_what_each_event_triggers_is_read_from_the_lines_of_an_answer() -> None:
     events = {"A": list(NAMES[2:7]), "B": [], "C": [NAMES[-1]], "D": list(NAMES)}
     lines = write_valued([value(letter, names, weights) for letter, names in events.items()], weights)
 
-    told = ["named: client attends for, wrong: +6 to +12", "step: B 3 +6 9, A 12 +0 12: -3, 2", *lines, "<tool_call>"]
-    assert read_valued("\n".join(told)) == {letter: value(letter, names, weights) for letter, names in events.items()}
-    assert read_valued(f"A: {LABELS['client']}, and more") == {}
+    told = ["named: client attends for, wrong: +6 to +12", "now B: client attends +12 12; B 12", *lines]
+    assert read_terms("\n".join([*told, "<tool_call>"])) == {letter: tuple(names) for letter, names in events.items()}
+    assert read_terms(f"A: {LABELS['client']}, and more") == {}
 
 
 def test_a_reason_that_has_no_name_teaches_nothing() -> None:
