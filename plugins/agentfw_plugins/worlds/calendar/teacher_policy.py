@@ -120,7 +120,7 @@ def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str
     said = [write_named(name, valued, wrong, had, weights[name])]
     rival = decided if wrong else feedback.data.get("second", "")
     if kept in thought and rival in thought:
-        said += _moved(weights, *(value(letter, thought[letter], weights) for letter in (kept, rival)), wrong)
+        said += _moved(weights, value(kept, thought[kept], weights), value(rival, thought[rival], weights), wrong)
     return [*said, _update(weights)] if weights != before else said
 
 
