@@ -31,6 +31,13 @@ _SPEC = "loop-"
 @click.option("--quick", is_flag=True, help="Do only the few variants that the spec names for a first look.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of seeds for each variant.")
 @click.option(
+    "--first-seed",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="The first of the seeds. What was chosen on some seeds is measured on others.",
+)
+@click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of cells that are done at a time."
 )
 @click.option("--folder", type=click.Path(path_type=Path), help="Directory of the loop. Default: loops/ENVIRONMENT.")
@@ -43,6 +50,7 @@ def loop(
     variants: tuple[str, ...],
     quick: bool,
     seeds: int,
+    first_seed: int,
     jobs: int,
     folder: Path | None,
     file: Path | None,
@@ -78,7 +86,7 @@ def loop(
         raise UsageError(f"{file.name} names no variants for --quick", fix="add quick = [...], or use --variant NAME")
     spec = spec.chosen((*spec.quick, *variants) if quick else variants)
     spec.check(host)
-    found = Loop.at(folder or Path("loops") / (environment or file.stem), spec, seeds)
+    found = Loop.at(folder or Path("loops") / (environment or file.stem), spec, seeds, first_seed)
     result = found.do(host, lambda text, done, of: out.progress(f"{done}/{of}  {text}"), jobs=jobs)
     out.progress("")
     note_problems(host, out)

@@ -103,6 +103,12 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(
     assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
 
 
+def test_seeds_that_nothing_was_chosen_on_can_be_asked_for(tmp_path: Path) -> None:
+    loop = Loop.at(tmp_path / "loop", spec().chosen(["P0"]), seeds=2, first_seed=4)
+
+    assert [cell.name for cell in loop.cells] == ["Full-4", "Full-5", "P0-4", "P0-5"]
+
+
 @pytest.mark.slow
 def test_cells_side_by_side_have_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     told: list[tuple[int, int]] = []

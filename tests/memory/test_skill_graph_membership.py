@@ -46,7 +46,7 @@ def use(graph: SkillGraph, trip: str, user: str, skills: list[str]) -> None:
 def circle_of(graph: SkillGraph, user: str) -> set[str]:
     """Whose skills are with a user on the widest level."""
     hits = graph.recall("way", user=user, k=200)
-    return {hit.skill.owner.split()[0] for hit in hits if hit.why.community == 1.0}
+    return {hit.skill.owner.split()[0] for hit in hits if hit.why.community > 0.0}
 
 
 def communities(graph: SkillGraph) -> dict[str, tuple[int, ...]]:
@@ -183,6 +183,28 @@ def test_what_cannot_be_read_is_counted_again(path: Path, spoilt: bytes) -> None
             store.save_state(change, "communities by leiden", spoilt)
     with SkillGraph.open(path, tenant="t") as again:
         assert circle_of(again, "red 0") == {"red"}
+
+
+def test_a_graph_that_has_grown_by_a_quarter_is_split_as_a_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    split = Membership.split_all
+    monkeypatch.setattr(Membership, "split_all", lambda self: (passes.append(1), split(self)))
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        grow(graph, 10)
+        graph.prepare()
+        passes.clear()
+        owners = [f"{circle} 0" for circle in CIRCLES]
+        for number in range(8):  # a tenth more
+            graph.add_skill(owner=owners[number % 2], text=f"one more way {number}")
+            graph.recall("way", user="red 0")
+        early = len(passes)
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:  # the next process knows how far it has grown
+        for number in range(8, 40):
+            graph.add_skill(owner=owners[number % 2], text=f"one more way {number}")
+            graph.recall("way", user="red 0")
+
+    assert early == 0
+    assert passes
 
 
 def test_what_one_method_found_is_not_taken_for_the_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,8 +97,8 @@ def _opened(folder: Path) -> tuple[LoopSpec, list[RunFolder]]:
     return LoopSpec.model_validate_json(file.read_text("utf-8")), runs
 
 
-def _seeds(folder: Path) -> int:
-    return max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1)
+def _seeds(folder: Path) -> range:
+    return range(1, 1 + max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1))
 
 
 def _choices(run: RunFolder, key: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -40,13 +40,13 @@ class Result:
 class Loop:
     """A loop and its folder."""
 
-    def __init__(self, path: Path, spec: LoopSpec, seeds: int) -> None:
+    def __init__(self, path: Path, spec: LoopSpec, seeds: range) -> None:
         self.path, self.spec, self.seeds = path, spec, seeds
         # All seeds of a variant first: where a loop is stopped early, some variants are complete.
-        self.cells = [_cell(path, spec, variant, seed) for variant in spec.variants for seed in range(1, seeds + 1)]
+        self.cells = [_cell(path, spec, variant, seed) for variant in spec.variants for seed in seeds]
 
     @classmethod
-    def at(cls, path: Path, spec: LoopSpec, seeds: int) -> Loop:
+    def at(cls, path: Path, spec: LoopSpec, seeds: int, first_seed: int = 1) -> Loop:
         """A new loop, or the one in this folder. More variants and seeds may be added to it later."""
         file = path / "loop.json"
         record = json.loads(spec.model_dump_json())
@@ -60,7 +60,7 @@ class Loop:
             record["variants"] = {**before["variants"], **record["variants"]}
         make_folder(path)
         write_whole(file, json.dumps(record, indent=2) + "\n")
-        return cls(path, spec, seeds)
+        return cls(path, spec, range(first_seed, first_seed + seeds))
 
     def do(
         self, host: Host, tell: Callable[[str, int, int], object] = lambda text, done, of: None, *, jobs: int = 1

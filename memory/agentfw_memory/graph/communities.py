@@ -75,6 +75,7 @@ class Communities:
         self._rows: dict[int, int] = {}
         self._sources, self._targets, self._weights = array("q"), array("q"), array("d")
         self._total = 0.0
+        self._total_at_split = 0.0
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -97,6 +98,11 @@ class Communities:
         if not self._nodes:
             return 0.0
         return max(level.dirty_nodes() for level in self._levels) / len(self._nodes)
+
+    @property
+    def growth(self) -> float:
+        """The weight of all edges, as a multiple of their weight at the last full pass."""
+        return self._total / self._total_at_split if self._total_at_split else inf
 
     def of(self, node: int) -> tuple[int, ...]:
         """Return the node's community at each level, or nothing for an unknown node."""
@@ -124,6 +130,7 @@ class Communities:
 
         rows = np.fromiter((self._rows.get(node, -1) for node in ids.tolist()), np.int64, len(ids))
         self._hold(ids, sources, targets, given)
+        self._total_at_split = self._total
         for level, groups in zip(self._levels, found, strict=True):
             # A new node has the row -1, which reads the -1 (no name) appended after the last label.
             before = np.append(np.array(level.labels, np.int64), -1)[rows]
@@ -209,6 +216,7 @@ class Communities:
             "sources": sources,
             "targets": targets,
             "weights": weights,
+            "total_at_split": np.array(self._total_at_split),
             "labels": np.array([level.labels for level in self._levels], np.int64),
             "settled": np.array([level.settled for level in self._levels], np.int64),
             "next": np.array([level.next for level in self._levels], np.int64),
@@ -242,6 +250,8 @@ class Communities:
         if labels.shape != (len(self._levels), len(ids)) or not len(sources) == len(targets) == len(weights):
             raise BadInputError("not a state of communities: its arrays don't match each other", fix="run `full` again")
         self._hold(ids, sources, targets, weights)
+        # In a state from before this was kept, nothing is known, and the next change splits the whole graph.
+        self._total_at_split = float(state.get("total_at_split", 0.0))
         for place, level in enumerate(self._levels):
             level.next = int(state["next"][place])
             level.relabel(labels[place], sources, targets, weights)

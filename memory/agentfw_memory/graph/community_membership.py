@@ -8,7 +8,8 @@ the reward, and to the users with the most similar profiles. Tools and scenarios
 would follow the scenarios, and sharing one with a skill would say nothing about whom the skill suits.
 
 A new skill joins its owner's community in far less than a millisecond. When enough has changed, the changed part is
-split again. A graph that was never split, or has doubled since, is split as a whole.
+split again. A graph that was never split, or has grown by a quarter since, is split as a whole: splitting part after
+part keeps what the early graph looked like, when little was known about anybody.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ __all__ = ["Membership"]
 
 DRIFT = 0.1
 """Share of nodes in changed communities beyond which these are split again."""
+GROWTH = 1.25
+"""Growth of the whole graph beyond which all of it is split again."""
 PROFILE_WEIGHT = 10.0
 """Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
 by nobody else. They would put each user into a community of their own."""
@@ -66,9 +69,14 @@ class Membership:
         # The last row belongs to no node and holds -1. Nodes beyond the end read it.
         theirs = self._labels[np.minimum(skills, len(self._labels) - 1)]
         together: Floats = np.mean(theirs == mine, axis=1)
-        for place, users in enumerate(self._users(skills.tolist())):
-            if len(users):
-                together[place] = np.mean(self._labels[np.minimum(users, len(self._labels) - 1)] == mine)
+        behind = self._users(skills.tolist())
+        several = [place for place, users in enumerate(behind) if len(users)]
+        if several:
+            users = np.concatenate([behind[place] for place in several])
+            each = np.mean(self._labels[np.minimum(users, len(self._labels) - 1)] == mine, axis=1)
+            counts = np.array([len(behind[place]) for place in several])
+            starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+            together[several] = np.add.reduceat(each, starts) / counts
         return together
 
     def _users(self, skills: list[int]) -> list[Integers]:
@@ -100,12 +108,11 @@ class Membership:
             self._behind.pop(number, None)
         self._gone.update(number for number in gone if number in self._communities)
         fresh = list(islice(self._store.structure(self._row), len(self._communities) + 1))
-        if len(fresh) > len(self._communities):
-            self.split_all()
-            return
-        if fresh:
+        if len(fresh) <= len(self._communities):
             self._take(fresh)
-        if (fresh or self._gone) and (len(self._gone) > DRIFT * len(self._communities) or self._drifted()):
+        if len(fresh) > len(self._communities) or (fresh and self._communities.growth > GROWTH):
+            self.split_all()
+        elif (fresh or self._gone) and (len(self._gone) > DRIFT * len(self._communities) or self._drifted()):
             self._communities.forget(self._gone)
             self._gone.clear()
             self._communities.refresh()
@@ -178,8 +185,9 @@ class Membership:
             for user, weight in around.items():
                 if user not in known:
                     self._add_user(user, skill, weight)
-        self._row = edges[-1][0]
-        self._saved = False
+        if edges:
+            self._row = edges[-1][0]
+            self._saved = False
 
     def _add_user(self, user: int, skill: int, weight: float) -> None:
         similar = self._newcomers.similar(user, np.flatnonzero(self._labels[:, 0] >= 0)).tolist()

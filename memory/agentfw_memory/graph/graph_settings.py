@@ -78,7 +78,7 @@ class GraphSettings:
     """Similarity above which two skills are compared for being the same. 1 merges only equal ones."""
     share_after: int = 0
     """Number of users that must have the same skill before everyone is shown it, at least 3. 0 shares nothing."""
-    profile_neighbours: int = 5
+    profile_neighbours: int = 10
     """Number of users with similar profiles that a user is connected to. A user without skills is counted to their
     communities. 0 for none."""
     complement_after: int = 2

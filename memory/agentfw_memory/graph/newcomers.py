@@ -18,6 +18,7 @@ __all__ = ["Newcomers"]
 MOST = 20_000
 """Number of users among whom similar ones are looked for. With more, comparing all pairs would take minutes."""
 BLOCK = 1_000
+ROUNDING = 1e-6
 
 
 class Newcomers:
@@ -59,8 +60,10 @@ class Newcomers:
             return np.zeros(0, np.int64)
         users, profiles = self._all()
         others = np.isin(users, among) & (users != user)
+        if not others.any():
+            return np.zeros(0, np.int64)
         similarity = profiles[others] @ self._profiles[user]
-        nearest: Integers = users[others][np.lexsort((users[others], -similarity))[: self._neighbours]]
+        nearest: Integers = users[others][self._nearest(similarity)]
         return nearest
 
     def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:
@@ -70,11 +73,18 @@ class Newcomers:
         users, profiles = users[known][:MOST], profiles[known][:MOST]
         for start in range(0, len(users), BLOCK):
             similarity = profiles[start : start + BLOCK] @ profiles.T
-            rows = np.arange(len(similarity))
-            similarity[rows, start + rows] = -np.inf  # nobody is their own neighbour
-            nearest = np.argsort(-similarity, axis=1, kind="stable")[:, : min(self._neighbours, len(users) - 1)]
-            for row, places in enumerate(nearest):
-                yield from ((int(users[start + row]), int(users[place])) for place in places)
+            for row, values in enumerate(similarity):
+                user = start + row
+                others = np.delete(np.arange(len(users)), user)
+                yield from ((int(users[user]), int(other)) for other in users[others][self._nearest(values[others])])
+
+    def _nearest(self, similarity: Float32Array) -> Integers:
+        """Return the places of the most similar ones, the most similar first.
+
+        Only those are taken that are at least as similar as the mean. Among few users, others would be everybody.
+        """
+        order: Integers = np.argsort(-similarity, kind="stable")[: self._neighbours]
+        return order[similarity[order] >= np.mean(similarity) - ROUNDING] if len(order) else order
 
     def _all(self) -> tuple[Integers, Float32Array]:
         if self._stacked is None:

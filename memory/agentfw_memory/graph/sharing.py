@@ -100,11 +100,11 @@ class Sharing:
         if PRIVATE.search(skill.text) or _NAME.search(skill.text):
             return None
         store, owner = self._store, _owner_of(skill.text)
-        holders = {user: skill, **self._holders(change, skill, vector)}
-        if copies := self._copies(owner):
-            store.add_edges(change, [EdgeRow("OWNS", holder, copies[0]) for holder in sorted(holders)])
+        if copies := self._copies(owner):  # the others who have it are behind it already
+            store.add_edges(change, [EdgeRow("OWNS", user, copies[0])])
             store.touch(change, copies)
             return None
+        holders = {user: skill, **self._holders(change, skill, vector)}
         if len(holders) < self._settings.share_after:
             return None
         (copy,) = store.new_numbers(change, 1)
