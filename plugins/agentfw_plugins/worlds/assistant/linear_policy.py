@@ -29,7 +29,9 @@ from .weighing import COINS, FEATURES, Decision, write_decisions
 
 __all__ = ["LinearPolicy", "LinearSettings", "read_weights"]
 
-_RECALLED = re.compile(r"^- (s\d+): (For (\w+), (?:prefer|avoid|give|provide) [^(\n]*)(\(.*\))?$", re.MULTILINE)
+_RECALLED = re.compile(
+    r"^- (s\d+): (For (\w+(?: and \w+)*), (?:prefer|avoid|give|provide) [^(\n]*)(\(.*\))?$", re.MULTILINE
+)
 _SHARED = "wish of several users"
 _KEPT = 4096
 """Maximum number of requests in progress that are kept."""
@@ -109,8 +111,8 @@ class _Player(Solver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wishes: dict[str, tuple[str, str, bool]] = {}
-        """What was recalled, by id: the scenario, the text, and whether it is a wish of several users."""
+        self._wishes: dict[str, tuple[list[str], str, bool]] = {}
+        """What was recalled, by id: the scenarios, the text, and whether it is a wish of several users."""
 
     def sit_down(self, weights: Mapping[str, float], generator: Random | None) -> None:
         """Begin a turn. Without a generator, the likeliest option is taken."""
@@ -118,7 +120,7 @@ class _Player(Solver):
 
     def remember(self, message: str) -> None:
         for found in _RECALLED.finditer(message):
-            self._wishes[found[1]] = found[3], found[2].strip(), _SHARED in (found[4] or "")
+            self._wishes[found[1]] = found[3].split(" and "), found[2].strip(), _SHARED in (found[4] or "")
 
     def choose(self, scenario: str, offers: Sequence[Offer]) -> int:
         rows = tuple(
@@ -150,8 +152,11 @@ class _Player(Solver):
     def _met(self, scenario: str, offer: Offer, shared: bool) -> float:
         """The share of the recalled wishes that an offer meets. One half where nothing was recalled."""
         wishes = [
-            text for about, text, of_several in self._wishes.values() if about == scenario and of_several == shared
+            (text, about)
+            for about, text, of_several in self._wishes.values()
+            if scenario in about and of_several == shared
         ]
         if not wishes:
             return 0.5
-        return sum(followed(text, (), [str(offer["words"])], about=[scenario]) for text in wishes) / len(wishes)
+        words = [str(offer["words"])]
+        return sum(followed(text, (), words, about=about) for text, about in wishes) / len(wishes)

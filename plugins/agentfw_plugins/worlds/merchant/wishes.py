@@ -2,6 +2,8 @@
 
 >>> recalled_wishes("- s12: For products, prefer products at stable prices (tools: plan; for: products)")
 {'steady': False}
+>>> recalled_wishes("- s13: For products, avoid products at stable prices (tools: plan; for: products)")
+{}
 >>> stated_wishes("products: wants products at stable prices and with a high margin")
 ['margin', 'steady']
 """
@@ -14,7 +16,7 @@ from .tastes import TASTES
 
 __all__ = ["recalled_wishes", "stated_wishes"]
 
-_RECALLED = re.compile(r"^- (s\d+): (For \w+, (?:prefer|avoid|give|provide) [^(\n]*)(\(.*\))?$", re.MULTILINE)
+_RECALLED = re.compile(r"^- (s\d+): (For \w+, (?:prefer|give|provide) [^(\n]*)(\(.*\))?$", re.MULTILINE)
 _STATED = re.compile(r"^products: wants products (.*)$", re.MULTILINE)
 _SHARED = "wish of several users"
 

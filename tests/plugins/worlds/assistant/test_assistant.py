@@ -277,9 +277,9 @@ def test_a_policy_that_follows_wishes_serves_better_with_them() -> None:
     for task in env.tasks(150, 7, "test"):
         errand = env.errands.errand(task.user, task.index // 96 + 1)
         name = errand.parts[0].scenario.name
-        wishes = [
-            f"- s{n}: For {name}, prefer {value} things" for n, value in enumerate(errand.person.tastes[name].values())
-        ]
+        tastes = errand.person.tastes[name].values()
+        about = (name, f"{name} and billiards", f"billiards and {name}")  # a wish may be about several scenarios
+        wishes = [f"- s{n}: For {about[n % 3]}, prefer {value} things" for n, value in enumerate(tastes)]
         plain.append(play(task, LinearPolicy(LinearSettings(own=9, recover=9, check=9))).outcome["satisfaction"])
         told.append(play(task, Whispering(wishes)).outcome["satisfaction"])
 
