@@ -5,17 +5,20 @@
     FOLDER/items.csv          item, text
     FOLDER/profiles.csv       user, and any views; may be missing
 
-The offers of a request are the liked item and others of nearly the same popularity, so popularity says little about
-which it is. The satisfaction is 1 if the liked item is chosen, and 0 otherwise. Tastes are neither known nor needed.
+The offers of a request are the liked item and others of nearly the same popularity, some more popular and some less.
+How many of each is drawn, so popularity doesn't say which it is. The satisfaction is 1 if the liked item is chosen, and
+0 otherwise. Tastes are neither known nor needed.
 """
 
 from __future__ import annotations
 
 import csv
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from agentfw import Seeds
 from agentfw.errors import SettingsError
@@ -91,9 +94,7 @@ class OwnLog(Errands):
         others = [item for item in self._items.values() if item.id not in self._liked[user]]
         if len(others) < self.settings.offers - 1:
             raise self._wrong("items.csv", f'there are too few items that "{user}" didn\'t like')
-        generator.shuffle(others)
-        others.sort(key=lambda item: abs(item.fame - liked.fame))
-        offers = [liked, *others[: self.settings.offers - 1]]
+        offers = [liked, *self._of_like_fame(liked, others, generator)]
         generator.shuffle(offers)
         fault = self._faults(1, generator)[0]
         part = Part(_SCENARIO, tuple(offers), fault, "")
@@ -115,6 +116,15 @@ class OwnLog(Errands):
         return Errand(person, day, self.query(user, day), _REQUEST, False, (part,))
 
     # Helpers
+
+    def _of_like_fame(self, liked: Item, others: list[Item], generator: Random) -> list[Item]:
+        """The neighbours of an item in the order of fame, of which as many may be more famous as less."""
+        generator.shuffle(others)  # the order of those of one fame
+        others.sort(key=lambda item: item.fame)
+        fame, count = [item.fame for item in others], self.settings.offers - 1
+        place = generator.randint(bisect_left(fame, liked.fame), bisect_right(fame, liked.fame))
+        start = min(max(place - generator.randint(0, count), 0), len(others) - count)
+        return others[start : start + count]
 
     def _split(self, user: str) -> str:
         place = self._seeds.random("split", user).random()
