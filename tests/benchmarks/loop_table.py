@@ -49,7 +49,7 @@ SKETCH = {
 }
 MUST = {
     **dict.fromkeys(("A1", "A2", "B1", "B3", "C2", "C3", "P0", "P1", "P2", "P3"), -1),
-    **dict.fromkeys(("memory_training", "model_only", "live"), 1),
+    **dict.fromkeys(("memory_training", "model_only", "live_trained"), 1),
 }
 """Lines that must hold, with the sign of the difference in the judge score."""
 
