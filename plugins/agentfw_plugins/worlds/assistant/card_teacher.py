@@ -5,22 +5,23 @@
         --optimizer imitation --learner sft --set learner.model=path/to/model \\
         --policy transformers --set policy.model=path/to/model
 
-It knows no more than the message that it answers, so a language model can learn from its answers. With a `share` below
+The thought takes small steps: each wish and who meets it, who is left, who meets at least one wish, at least two and
+so on, and the most famous of the last ones. It knows no more than the message that it answers, so a language model can learn from its answers. With a `share` below
 1 it uses each of its sources and habits by chance: the user's own recalled wishes, those of several users, the profile,
 fame, a second try after a fault, a look at the mails, the calendar, a mail to the guest. A model that learns from it
 then is unsure what matters, and never wrong for certain, and a policy gradient has something to start from.
 
     >>> card = ["day 1: I need a table for this evening.", "dining: likes cheap places", "to do: dining"]
-    >>> card += ["offers for dining:", "price: cheap B C, fair A", "fame: A 2, B 3, C 9", "names: A Mill, B Orchard"]
+    >>> card += ["offers for dining:", "price: cheap=BC, fair=A", "fame: A2, B3, C9", "names: A Mill, B Orchard"]
     >>> print(teach(chr(10).join(card), Habits(load_domains(""), Random(1), share=1.0)))
-    think: cheap B C, best B C, fame C
+    think: cheap BC, left ABC, 1 BC, 2 none, fame C
     <table_book offer="C"/>
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from random import Random
@@ -30,6 +31,7 @@ from pydantic import Field
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import SettingsError
 
+from .card import NONE
 from .domains import Domains, Scenario, load_domains
 
 __all__ = ["CardTeacher", "CardTeacherSettings", "Habits", "teach"]
@@ -116,17 +118,26 @@ class CardTeacher(Policy):
 
 def _choose(message: str, scenario: Scenario, habits: Habits) -> str:
     table = (part for question in scenario.questions for part in _line(message, question).split(", "))
-    having = {found[1]: found[2].split() for part in table if (found := re.fullmatch(r"(.+?)((?: [A-Z])+)", part))}
-    fame = {found[1]: int(found[2]) for found in re.finditer(r"([A-Z]) (\d+)", _line(message, "fame"))}
+    having = {
+        found[1]: "" if found[2] == NONE else found[2]
+        for part in table
+        if (found := re.fullmatch(rf"(.+)=([A-Z]+|{NONE})", part))
+    }
+    fame = {found[1]: int(found[2]) for found in re.finditer(r"([A-Z])(\d+)", _line(message, "fame"))}
     refused = [found[1] for found in re.finditer(rf"nothing (.+) for me at {re.escape(scenario.name)}\.", message)]
     wishes = list(dict.fromkeys(_wishes(message, scenario, habits)))
-    thought = [f"no {value} {_letters(having.get(value, []))}" for value in refused]
-    thought += [f"{value} {_letters(having.get(value, []))}" for value in wishes]
-    out = {letter for value in refused for letter in having.get(value, [])}
-    possible = [letter for letter in fame if letter not in out] or list(fame)
-    met = {letter: sum(letter in having.get(value, []) for value in wishes) for letter in possible}
-    best = [letter for letter in possible if met[letter] == max(met.values())]
-    thought.append(f"best {_letters(best)}")
+    thought = [f"no {value} {having.get(value) or NONE}" for value in refused]
+    thought += [f"{value} {having.get(value) or NONE}" for value in wishes]
+    out = {letter for value in refused for letter in having.get(value, "")}
+    best = [letter for letter in fame if letter not in out] or list(fame)
+    thought.append(f"left {''.join(best)}")
+    met = {letter: sum(letter in having.get(value, "") for value in wishes) for letter in best}
+    for count in range(1, len(wishes) + 2):
+        as_many = [letter for letter in best if met[letter] >= count]
+        thought.append(f"{count} {''.join(as_many) or NONE}")
+        if not as_many:
+            break
+        best = as_many
     if habits.uses():
         chosen = max(best, key=lambda letter: fame[letter])
         thought.append(f"fame {chosen}")
@@ -155,10 +166,6 @@ def _wishes(message: str, scenario: Scenario, habits: Habits) -> Iterator[str]:
 def _values(word: str, scenario: Scenario) -> Iterator[str]:
     for answers in scenario.questions.values():
         yield from (words[0] for words in answers.values() if word in words)
-
-
-def _letters(letters: Sequence[str]) -> str:
-    return " ".join(letters) or "none"
 
 
 def _answer(names: str, done: bool) -> str:
