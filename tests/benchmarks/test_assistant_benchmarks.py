@@ -58,3 +58,25 @@ def test_what_a_user_has_said_is_recalled_when_it_applies(tmp_path: Path) -> Non
     assert days[0]["own wishes"] == 0
     assert sum(day["own wishes"] for day in days[6:]) > 1
     assert {day["own, share right"] for day in days} <= {None, 1.0}
+
+
+@pytest.mark.slow
+def test_the_small_model_is_compared_as_it_ships(capsys: pytest.CaptureFixture[str]) -> None:
+    found = load("assistant_small").main(["--rows", "runs", "--episodes", "24"])
+
+    assert len(found["runs"]["rows"]) == 4
+    # A score of so few requests is noise, but a model that can't serve anybody would be far below.
+    assert all(row["procedure"][0] > 3.0 for row in found["runs"]["rows"].values())
+    assert "s of CPU" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_small_model_learns_to_serve_hard_requests() -> None:
+    pytest.importorskip("transformers")
+
+    found = load("assistant_small").main(
+        ["--rows", "training", "--seeds", "1", "--updates", "3", "--tasks", "24", "--json"]
+    )
+
+    # Three updates were worth 0.13 with a standard error of 0.04.
+    assert found["training"]["gain"]["judge"][0] > 0
