@@ -78,3 +78,25 @@ def test_the_last_likes_of_each_user_become_requests(tmp_path: Path) -> None:
     assert facts == {"interactions": 8, "requests": 6, "items": 14, "profiles": 1}
     requests = (tmp_path / "log" / "requests.csv").read_text().split()
     assert requests == ["user,item", *(f"ana,m{place}" for place in range(5, -1, -1))]
+
+
+@pytest.mark.slow
+def test_the_small_model_is_compared_as_it_ships(capsys: pytest.CaptureFixture[str]) -> None:
+    found = load("assistant_small").main(["--rows", "runs", "--episodes", "24"])
+
+    assert len(found["runs"]["rows"]) == 4
+    # A score of so few requests is noise, but a model that can't serve anybody would be far below.
+    assert all(row["procedure"][0] > 3.0 for row in found["runs"]["rows"].values())
+    assert "s of CPU" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_small_model_learns_to_serve_hard_requests() -> None:
+    pytest.importorskip("transformers")
+
+    found = load("assistant_small").main(
+        ["--rows", "training", "--seeds", "1", "--updates", "3", "--tasks", "24", "--json"]
+    )
+
+    # Three updates were worth 0.13 with a standard error of 0.04.
+    assert found["training"]["gain"]["judge"][0] > 0

@@ -18,7 +18,7 @@ __all__ = ["locate"]
 
 _SHIPPED = {
     name: Path(__file__).parent / name
-    for name in ("tiny", "tiny-early", "tiny-merchant", "tiny-proactive", "tiny-sums")
+    for name in ("tiny", "tiny-assistant", "tiny-early", "tiny-merchant", "tiny-proactive", "tiny-sums")
 }
 _REQUIRED = ("config.json", "tokenizer.json")
 

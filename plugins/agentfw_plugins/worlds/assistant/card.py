@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from .desk import LETTERS, Desk
 
-__all__ = ["write_card"]
+__all__ = ["NONE", "write_card"]
+
+NONE = "none"
+"""What stands for no offer at all."""
 
 
 def write_card(desk: Desk, news: str) -> str:
@@ -35,7 +38,12 @@ def write_card(desk: Desk, news: str) -> str:
 
 
 def _offers(desk: Desk, scenario: str) -> list[str]:
-    """Which offers have which value, as a table by question: a model that looks for a value finds letters beside it."""
+    """Which offers have which value, as a table by question.
+
+    What belongs together has no space in it, so that it can be a token: "quiet=AD" says that A and D are quiet. A small
+    model can find such a token at once. To find letters in the token after the value, it would first have to learn what
+    stands beside what, and in trainings of some minutes it doesn't.
+    """
     part = desk.part(scenario)
     assert part is not None
     offers = [
@@ -44,11 +52,11 @@ def _offers(desk: Desk, scenario: str) -> list[str]:
     lines = []
     for question, values in part.scenario.questions.items():
         having = {
-            words[0]: "".join(f" {letter}" for letter, item in offers if item.tags.get(question) == value)
+            words[0]: "".join(letter for letter, item in offers if item.tags.get(question) == value)
             for value, words in values.items()
         }
         if any(having.values()):
-            lines.append(f"{question}: {', '.join(word + letters for word, letters in having.items() if letters)}")
-    fame = ", ".join(f"{letter} {max(1, round(10 * item.fame))}" for letter, item in offers)
+            lines.append(f"{question}: {', '.join(f'{word}={letters or NONE}' for word, letters in having.items())}")
+    fame = ", ".join(f"{letter}{max(1, round(10 * item.fame))}" for letter, item in offers)
     names = ", ".join(f"{letter} {item.name}" for letter, item in offers)
     return [*lines, f"fame: {fame}", f"names: {names}"]

@@ -78,5 +78,20 @@ REGISTRATION = Registration(
             str(_SPECS / "train-assistant.toml"),
             "agentfw train assistant: PARPO on the linear policy",
         ),
+        NamedSpec(
+            "tiny-assistant",
+            str(_SPECS / "tiny-assistant.toml"),
+            "Five days of 96 users, served by a small language model",
+        ),
+        NamedSpec(
+            "train-tiny-assistant",
+            str(_SPECS / "train-tiny-assistant.toml"),
+            "agentfw train tiny-assistant: PARPO on a small language model",
+        ),
+        NamedSpec(
+            "loop-tiny-assistant",
+            str(_SPECS / "loop-tiny-assistant.toml"),
+            "agentfw loop tiny-assistant: the loop of the assistant with a small language model",
+        ),
     ],
 )
