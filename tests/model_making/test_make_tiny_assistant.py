@@ -43,6 +43,7 @@ def test_the_same_command_makes_the_same_model(tmp_path: Path, monkeypatch: pyte
     assert episode.turns[0].count > 0
 
 
+@pytest.mark.slow
 def test_lessons_are_cards_and_answers_with_one_call_that_goes_by_what_can_be_read() -> None:
     lessons = lessons_of(400, 7)
 
@@ -74,8 +75,9 @@ def test_in_an_exercise_every_wish_is_looked_up_and_any_value_can_stand_in_any_s
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_the_words_of_train_users_are_known_and_ids_of_skills_are_not() -> None:
-    lessons = lessons_of(2000, 7)
+    lessons = lessons_of(800, 7)
 
     tokenizer = word_tokenizer(vocabulary_of(lessons), PIECES)
 
