@@ -143,11 +143,14 @@ def test_words_are_shown_as_they_come(serve: Serve, chromium: Browsers) -> None:
     browser.type("count")
     browser.press("Enter")
     browser.wait(f"{said} === 'One, '")
-    offered = browser.evaluate("element('send').textContent")
+    browser.evaluate("attempt(begin).then(() => { window.begun = true; })")  # as if the page were still loading
+    browser.wait("window.begun")
+    offered, kept = browser.evaluate("element('send').textContent"), browser.evaluate(said)
     policy.loop.call_soon_threadsafe(policy.goes_on.set)
     browser.wait(f"!working && {said} === 'One, two.'")
 
     assert offered == "Stop"
+    assert kept == "One, "
 
 
 @pytest.mark.slow
