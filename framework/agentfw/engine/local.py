@@ -98,8 +98,8 @@ class _Process(Remote):
             self.kill()
 
     def kill(self) -> None:
+        self._process.kill()  # first, because with its input closed the process may end by itself
         self.end()
-        self._process.kill()
         self._process.wait()
 
     def _send(self, call: Plain) -> Future[Plain]:
