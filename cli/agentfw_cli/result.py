@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,14 @@ def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None
         offers = [(some[0].name.partition(".")[0], option) for option, some in run_offers().items()]
         ways = [f"agentfw run {environment} {option} FILE" for of, option in offers if of == environment]
         out.note(f"next: {'    '.join([*ways, f'agentfw runs show last{where}', 'agentfw plugins list'])}")
-    else:
-        # Between rounds nothing happens, so the interface makes a difference only where there are none.
+    elif any(event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events):
+        # An interface decides what reaches an agent that is at work. Between rounds nothing happens.
         other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"
         again = f"agentfw run {environment} --interface {other}{where}"
         out.note(f"next: {again} && agentfw compare {end} last{where}")
         out.note("      agentfw plugins list")
+    else:
+        out.note(f"next: agentfw runs show last{where}    agentfw plugins list")
 
 
 def _range(interval: Interval) -> str:

@@ -130,6 +130,13 @@ def test_where_time_matters_the_next_step_is_another_interface(agentfw: Agentfw,
     assert f"agentfw run inbox --interface step_loop && agentfw compare {folder.name[-4:]} last\n" in told
 
 
+def test_where_no_work_takes_time_no_interface_is_suggested(agentfw: Agentfw) -> None:
+    told = agentfw("run", "assistant", "--episodes", "2").err
+
+    assert "next: agentfw runs show last    agentfw plugins list\n" in told
+    assert "--interface" not in told
+
+
 def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
     Path("one.toml").write_text(SPEC)
     Path("two.toml").write_text(SPEC + "memories = ['scratch']\n")
