@@ -75,7 +75,6 @@ def test_in_an_exercise_every_wish_is_looked_up_and_any_value_can_stand_in_any_s
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_words_of_train_users_are_known_and_ids_of_skills_are_not() -> None:
     lessons = lessons_of(800, 7)
 
