@@ -63,21 +63,28 @@ def _communities(store: Path, people: People) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as work:
         shutil.copy(store, work)  # opening a graph may write to it
         with SkillGraph.open(Path(work) / store.name, tenant="agentfw") as graph:
-            nodes = graph.to_networkx().nodes(data=True)
-            users = {
-                name.removeprefix("user:"): [about[key] for key in sorted(about) if key.startswith("community_")]
-                for name, about in nodes
-                if name.startswith(("user:train ", "user:test "))
-            }
-    known = [(people.person(name).circle, labels) for name, labels in users.items() if labels]
+            stored = _labels(graph, people)
+            graph.prepare()
+            afresh = _labels(graph, people)
     found = []
-    for level in range(len(known[0][1]) if known else 0):
-        pairs = [(one[0] == other[0], one[1][level] == other[1][level]) for one, other in combinations(known, 2)]
-        together = [same for same, community in pairs if community]
-        row: dict[str, Any] = {"level": level, "communities": len({labels[level] for _, labels in known})}
-        row["of one circle, same community"] = sum(together) / len(together) if together else None
+    for level in range(len(stored[0][1]) if stored else 0):
+        row: dict[str, Any] = {"level": level, "communities": len({labels[level] for _, labels in stored})}
+        for when, known in (("", stored), (", after a full pass", afresh)):
+            pairs = [(one[0] == other[0], one[1][level] == other[1][level]) for one, other in combinations(known, 2)]
+            together = [same for same, community in pairs if community]
+            row[f"of one circle, same community{when}"] = sum(together) / len(together) if together else None
         found.append(row | {"of one circle, all": sum(same for same, _ in pairs) / len(pairs)})
     return found
+
+
+def _labels(graph: SkillGraph, people: People) -> list[tuple[int, list[int]]]:
+    """The circle of each user and their communities."""
+    labels = {
+        name.removeprefix("user:"): [about[key] for key in sorted(about) if key.startswith("community_")]
+        for name, about in graph.to_networkx().nodes(data=True)
+        if name.startswith(("user:train ", "user:test "))
+    }
+    return [(people.person(name).circle, of_user) for name, of_user in labels.items() if of_user]
 
 
 def _shown(episode: Episode, scenarios: Sequence[str], people: People) -> Iterator[str]:
