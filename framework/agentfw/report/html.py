@@ -81,13 +81,12 @@ class Page:
 
     def figure(self, picture: Canvas, caption: str = "", *, narrow: Canvas | None = None) -> None:
         """A picture on a card. Phones show `narrow` if it is given; otherwise they scroll sideways."""
-        below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
         drawn = picture.to_svg(standalone=False)
         if narrow is None:
             body = f'<div class="scroll" tabindex="0">{drawn}</div>'
         else:
             body = f'<div class="wide">{drawn}</div><div class="narrow">{narrow.to_svg(standalone=False)}</div>'
-        self._blocks.append(f"<figure>{body}{below}</figure>")
+        self._blocks.append(_framed(body, caption))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> None:
         """A table that is sorted by clicking a heading. Number columns are right-aligned with common decimals."""
@@ -115,11 +114,8 @@ class Page:
             + "</tr>\n"
             for line, row in enumerate(rows)
         )
-        named = f"<caption>{_text(caption)}</caption>" if caption else ""
-        self._blocks.append(
-            f'<div class="scroll card" tabindex="0"><table>{named}<thead><tr>{head}</tr></thead>\n'
-            f"<tbody>{body}</tbody></table></div>"
-        )
+        drawn = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+        self._blocks.append(_framed(f'<div class="scroll" tabindex="0">{drawn}</div>', caption))
 
     def details(self, summary: str, text: str, *, note: str = "", opened: bool = False) -> None:
         """Preformatted text in a collapsible block, such as a transcript, a log or a settings file."""
@@ -155,6 +151,12 @@ class Page:
 </body>
 </html>
 """
+
+
+def _framed(body: str, caption: str) -> str:
+    """A card with a picture or a table. The caption stays where it is when the body scrolls sideways."""
+    below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
+    return f"<figure>{body}{below}</figure>"
 
 
 def _text(text: str) -> str:

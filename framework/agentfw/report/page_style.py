@@ -61,16 +61,14 @@ dt{{color:var(--muted);font-size:13px}}
 .facts{{border:solid var(--grid);border-width:1px 0}}
 .facts dd{{font-size:15px;overflow-wrap:anywhere}}
 .highlights{{display:grid;grid-template-columns:repeat(auto-fit,minmax(156px,1fr));gap:16px;margin:24px 0}}
-.highlights div,figure,.card,details{{background:var(--card);border:1px solid var(--grid);border-radius:12px}}
+.highlights div,figure,details{{background:var(--card);border:1px solid var(--grid);border-radius:12px}}
 .highlights div{{padding:18px 24px 16px}}
 .highlights b{{display:block;font-size:30px;line-height:1.25;font-weight:600;letter-spacing:-.02em}}
 .highlights small{{display:block;line-height:1.4;color:var(--muted);font-size:13px}}
-figure,.card{{margin:16px 0 24px;overflow:hidden}}
+figure{{margin:16px 0 24px;overflow:hidden}}
 svg{{display:block;width:100%;height:auto;font-variant-numeric:tabular-nums}}
 svg svg{{display:inline}}
-figcaption,caption{{color:var(--muted);font-size:14px;line-height:1.5}}
-figcaption{{padding:14px 24px 16px;border-top:1px solid var(--grid)}}
-caption{{caption-side:bottom;text-align:left;padding:14px 24px 16px;border-top:1px solid var(--grid)}}
+figcaption{{color:var(--muted);font-size:14px;line-height:1.5;padding:14px 24px 16px;border-top:1px solid var(--grid)}}
 .scroll{{overflow-x:auto;{_SCROLL_SHADOWS}}}
 .narrow{{display:none}}
 table{{border-collapse:collapse;width:100%;font-size:15px;font-variant-numeric:tabular-nums}}
@@ -109,7 +107,7 @@ h2{{margin-top:40px}}
 th,td{{padding:9px 10px}}
 th:first-child,td:first-child{{padding-left:16px}}
 th:last-child,td:last-child{{padding-right:16px}}
-summary,pre,figcaption,caption{{padding-left:16px;padding-right:16px}}
+summary,pre,figcaption{{padding-left:16px;padding-right:16px}}
 }}
 @media screen and (prefers-color-scheme:dark){{
 {_variables(dark=True)}
