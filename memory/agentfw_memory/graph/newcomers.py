@@ -83,7 +83,11 @@ class Newcomers:
 
         Only those are taken that are at least as similar as the mean. Among few users, others would be everybody.
         """
-        order: Integers = np.argsort(-similarity, kind="stable")[: self._neighbours]
+        places = np.arange(len(similarity))
+        if len(places) > self._neighbours:
+            # Sorting all of them would take most of the time. Ties still go to the first.
+            places = np.flatnonzero(similarity >= np.partition(similarity, -self._neighbours)[-self._neighbours])
+        order: Integers = places[np.argsort(-similarity[places], kind="stable")[: self._neighbours]]
         return order[similarity[order] >= np.mean(similarity) - ROUNDING] if len(order) else order
 
     def _all(self) -> tuple[Integers, Float32Array]:
