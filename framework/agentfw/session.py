@@ -91,7 +91,7 @@ class Session:
         """Number of requests that are being answered."""
         self._root = _Node(Message("", ""))
         self._recalled: dict[Hashable, str] = {}
-        self._taken = (0, 0, 0)
+        self._taken = (0, 0, 0, 0)
         for memory in memories:
             memory.begin(task)
 
@@ -311,11 +311,15 @@ class Session:
 
     def news(self) -> Episode:
         """What was added since the last call. An episode is the sum of its news (see `extended`)."""
-        events, messages, turns = self._taken
+        events, messages, turns, actions = self._taken
         whole = self.episode
-        self._taken = len(whole.events), len(whole.messages), len(whole.turns)
+        self._taken = _lengths(whole)
         return replace(
-            whole, events=whole.events[events:], messages=whole.messages[messages:], turns=whole.turns[turns:]
+            whole,
+            events=whole.events[events:],
+            messages=whole.messages[messages:],
+            turns=whole.turns[turns:],
+            actions={seat: offered[actions:] for seat, offered in whole.actions.items()},
         )
 
     def restore(self, episode: Episode) -> None:
@@ -338,7 +342,7 @@ class Session:
             # Under both keys: as the client sends it back, and as the record has it.
             path[-1].below[_key(Message("assistant", text, turn.calls))] = answer
             path[-1].below[_key(answer.message)] = answer
-        self._taken = len(episode.events), len(episode.messages), len(episode.turns)
+        self._taken = _lengths(episode)
 
 
 class SessionEnvironment(Environment):
@@ -362,7 +366,16 @@ def extended(episode: Episode, news: Episode) -> Episode:
         events=[*episode.events, *news.events],
         messages=[*episode.messages, *news.messages],
         turns=[*episode.turns, *news.turns],
+        actions={
+            seat: [*episode.actions.get(seat, ()), *news.actions.get(seat, ())]
+            for seat in (*episode.actions, *news.actions)
+        },
     )
+
+
+def _lengths(episode: Episode) -> tuple[int, int, int, int]:
+    """The number of events, messages, turns and offered actions. A session has one seat."""
+    return len(episode.events), len(episode.messages), len(episode.turns), len(episode.actions.get("", ()))
 
 
 def _observed(message: Message, now: float) -> Iterator[Observation]:

@@ -87,10 +87,11 @@ def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None
 def test_a_session_goes_on_from_its_record() -> None:
     session, _ = begun()
     parts = []
-    [first] = answers(session, [user("a")])
+    [first] = answers(session, [user("a")], actions=[LOOK])
     parts.append(session.news())
     session.feedback(1.0, words="I like it", turn=0)
     parts.append(session.news())
+    assert [len(part.actions[""]) for part in parts] == [1, 0]  # a large toolbox isn't written again with each turn
     whole = extended(*(Episode.from_record(json.loads(json.dumps(part.to_record()))) for part in parts))
     assert whole == Episode.from_record(json.loads(json.dumps(session.episode.to_record())))
 
