@@ -1,9 +1,11 @@
 """The small language model in the world of the assistant: as it ships, and before and after a training.
 
     python tests/benchmarks/assistant_small.py --rows runs
+    python tests/benchmarks/assistant_small.py --rows slips
     python tests/benchmarks/assistant_small.py --rows training --seeds 1 2 3 --home FOLDER    # goes on where it was
 
-`runs` plays the specs `assistant` and `tiny-assistant`, each with and without a skill graph. `training` is
+`runs` plays the specs `assistant` and `tiny-assistant`, each with and without a skill graph. `slips` counts what the
+small model gets wrong that stands on the card, as it ships, in easy and in hard requests. `training` is
 `agentfw train tiny-assistant` with hard requests; the same requests of test users are played before and after.
 Differences are paired by user, with bootstrap intervals at 95%. Times are CPU seconds.
 
@@ -16,20 +18,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from typing import Any
 
-from agentfw import Host, HostOptions
+from agentfw import Episode, Host, HostOptions
 from agentfw.runs import RunFolder, parse_spec, read_spec
 from agentfw.runs.run import Run
 from agentfw.statistics import bootstrap
+from agentfw_plugins.worlds.assistant.card_teacher import Habits, teach
+from agentfw_plugins.worlds.assistant.domains import load_domains
 
 FIGURES = ("judge", "procedure", "proactive", "visible_personal", "satisfaction")
 MOST_SECONDS = 90.0
+ROWS = ("runs", "slips", "training")
+SLIPS = (
+    *("turns", "failed calls", "the same again", "wishes named", "not on the card", "other letters"),
+    *("counts", "wrong counts"),
+)
 
 
 def play(values: Mapping[str, Any], host: Host, home: Path) -> tuple[RunFolder, float]:
@@ -86,6 +98,50 @@ def training(host: Host, home: Path, seeds: Sequence[int], updates: int, tasks: 
     return {"rows": rows, "gain": found, "met": found["procedure"][1] > 0}
 
 
+def slips(host: Host, home: Path, episodes: int) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    for difficulty in ("easy", "hard"):
+        values = of_spec(host, "tiny-assistant", episodes=episodes)
+        values["environment"] = {"name": "assistant", "settings": {"style": "card", "difficulty": difficulty}}
+        folder, _ = play(values, host, home / difficulty)
+        counts = Counter[str]()
+        for episode in folder.episodes():
+            counts.update(_slips(episode))
+        rows[difficulty] = dict(counts)
+    return {"rows": rows}
+
+
+def _slips(episode: Episode) -> Counter[str]:
+    """What a model wrote, and what of it was wrong, compared with what a teacher reads on the same card."""
+    counts, before = Counter[str](dict.fromkeys(SLIPS, 0)), ""
+    for turn in episode.turns:
+        counts["turns"] += 1
+        card = episode.messages[turn.shown[-1]].content
+        failed = any(call.id in episode.failed_calls for call in turn.calls) or not turn.calls
+        counts["failed calls"] += failed
+        counts["the same again"] += failed and turn.text == before
+        before = turn.text if failed else ""
+        if "offers for " not in card or not turn.text.startswith("think: "):
+            continue
+        read = {found[0]: found[1] for found in _WISHES.findall(teach(card, _READS_ALL))}
+        named = _WISHES.findall(turn.text)
+        having = dict(re.findall(r" ([\w-]+)=([A-E]+|none)", card))
+        counts["wishes named"] += len(named)
+        counts["not on the card"] += sum(wish not in read for wish, _ in named)
+        counts["other letters"] += sum(having.get(wish.split()[1]) != letters for wish, letters in named)
+        wishes = [letters for wish, letters in named if not wish.startswith("no ")]
+        left = re.search(r"\bleft ([A-E]+)", turn.text)
+        for number, letters in re.findall(r", (\d) ([A-E]+|none)", turn.text):
+            least = [one for one in (left[1] if left else "") if sum(one in some for some in wishes) >= int(number)]
+            counts["counts"] += 1
+            counts["wrong counts"] += letters != ("".join(least) or "none")
+    return counts
+
+
+_WISHES = re.compile(r"\b((?:own|several|stated|no) [\w-]+) ([A-E]+|none)")
+_READS_ALL = Habits(load_domains(""), Random(1), share=1.0)
+
+
 def _interval(values: Sequence[float]) -> tuple[float, float, float]:
     found = bootstrap(values)
     return found.estimate, found.low, found.high
@@ -93,8 +149,8 @@ def _interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rows", nargs="+", choices=("runs", "training"), default=["runs", "training"])
-    parser.add_argument("--episodes", type=int, default=480, help="requests of each run")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--episodes", type=int, default=480, help="requests of each run that isn't a training")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--updates", type=int, default=12, help="updates of a training")
     parser.add_argument("--tasks", type=int, default=96, help="requests before and after a training")
@@ -107,6 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         home = given.home or Path(scratch)
         if "runs" in given.rows:
             result["runs"] = runs(host, home / "runs", given.episodes)
+        if "slips" in given.rows:
+            result["slips"] = slips(host, home / "slips", given.episodes)
         if "training" in given.rows:
             result["training"] = training(host, home / "training", given.seeds, given.updates, given.tasks)
     print(json.dumps(result) if given.json else "\n\n".join(_table(name, one) for name, one in result.items()))
@@ -115,6 +173,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 
 def _table(name: str, found: Mapping[str, Any]) -> str:
     rows = {**found["rows"], **({"gain": found["gain"]} if "gain" in found else {})}
+    if name == "slips":
+        head = [f"| {name} | {' | '.join(SLIPS)} |", f"|{' --- |' * (len(SLIPS) + 1)}"]
+        return "\n".join(
+            head + [f"| {title} | {' | '.join(str(row[what]) for what in SLIPS)} |" for title, row in rows.items()]
+        )
     lines = [f"| {name} | {' | '.join(FIGURES)} |", f"|{' --- |' * (len(FIGURES) + 1)}"]
     for title, row in rows.items():
         cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*row[figure]) for figure in FIGURES]

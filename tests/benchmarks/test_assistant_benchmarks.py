@@ -91,6 +91,17 @@ def test_the_small_model_is_compared_as_it_ships(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
+def test_the_small_model_writes_what_is_on_the_card() -> None:
+    found = load("assistant_small").main(["--rows", "slips", "--episodes", "48"])
+
+    easy = found["slips"]["rows"]["easy"]
+    assert easy["wishes named"] > 10
+    # It does what its teacher does in nearly all easy requests. The bounds are far beyond what chance does.
+    assert easy["not on the card"] + easy["other letters"] < 0.2 * easy["wishes named"]
+    assert easy["wrong counts"] < 0.1 * easy["counts"]
+
+
+@pytest.mark.slow
 def test_the_small_model_learns_to_serve_hard_requests() -> None:
     pytest.importorskip("transformers")
 
