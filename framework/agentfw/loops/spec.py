@@ -144,7 +144,8 @@ class LoopSpec(Settings):
         wanted = {next(iter(self.variants)), *names, *(self.variants[name].like for name in names)}
         kept = {name: one for name, one in self.variants.items() if not names or name in wanted}
         contrasts = {name: one for name, one in self.contrasts.items() if {*one.variants} <= kept.keys()}
-        return self.model_copy(update={"variants": kept, "contrasts": contrasts})
+        quick = tuple(name for name in self.quick if name in kept)
+        return self.model_copy(update={"variants": kept, "contrasts": contrasts, "quick": quick})
 
     def phase(
         self,

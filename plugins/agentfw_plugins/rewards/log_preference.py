@@ -43,6 +43,9 @@ class LogPreferenceSettings(Settings):
     branches: Literal["both", "interest", "conformity"] = Field(
         "both", description="Branches of the fitted model: the user's own interest, what everybody likes, or both."
     )
+    beyond_average: bool = Field(
+        False, description="Count interest only as far as it goes beyond that of the average user."
+    )
     interest_weight: float | None = Field(
         None, ge=0, description="Weight of the user's own interest. Default: the model's."
     )
@@ -68,11 +71,13 @@ class LogPreference(Preference):
                 conformity_weight=settings.conformity_weight,
             )
         )
-        if self.model.settings.branches != settings.branches:
-            raise SettingsError(
-                f"{settings.model} was fitted with branches = {self.model.settings.branches}, not {settings.branches}",
-                fix=f"choose another directory in reward.{self.name}.model, so that the model is fitted anew",
-            )
+        for name in ("branches", "beyond_average"):
+            fitted, wanted = getattr(self.model.settings, name), getattr(settings, name)
+            if fitted != wanted:
+                raise SettingsError(
+                    f"{settings.model} was fitted with {name} = {fitted}, not {wanted}",
+                    fix=f"choose another directory in reward.{self.name}.model, so that the model is fitted anew",
+                )
         self._world = None if settings.logs else settings.world
 
     @classmethod
@@ -110,7 +115,10 @@ class LogPreference(Preference):
                 items=logs / "items.csv",
                 profiles=profiles if profiles.exists() else None,
                 settings=FitSettings(
-                    dimensions=settings.dimensions, epochs=settings.epochs, branches=settings.branches
+                    dimensions=settings.dimensions,
+                    epochs=settings.epochs,
+                    branches=settings.branches,
+                    beyond_average=settings.beyond_average,
                 ),
             )
             model.save(Path(work) / "model")

@@ -56,7 +56,8 @@ class PreferenceModel:
             ~likes, new_user_vectors(state.by_profile[~likes], state.settings)
         )
         self._known = likes | profile
-        self._scorer = Scorer(self._item_rows, state.texts, state.weights, state.settings)
+        average = self._user_vectors.interest[likes].mean(0) if likes.any() else None
+        self._scorer = Scorer(self._item_rows, state.texts, state.weights, state.settings, average)
         self._popularity = popularity(state.likes, len(state.items), state.settings.popularity)
         order = np.argsort(state.likes[0], kind="stable")
         self._starts = np.searchsorted(state.likes[0][order], np.arange(len(state.users) + 1))

@@ -101,6 +101,10 @@ class PreferenceSettings:
     conformity_weight: float = 0.3
     """Weight of conformity in the reward (formula 56)."""
 
+    beyond_average: bool = False
+    """Whether interest counts only as far as it goes beyond that of the average user. Even the interest branch learns
+    what is popular, so a policy that is rewarded for it learns to choose that."""
+
     seed: int = 7
     """Random seed. On one machine and number of threads, the same seed gives the same model."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

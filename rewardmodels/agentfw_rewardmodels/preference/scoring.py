@@ -89,9 +89,15 @@ class Scorer:
     """Scores items and actions for users."""
 
     def __init__(
-        self, items: Float32Array, texts: Float32Array, weights: Weights, settings: PreferenceSettings
+        self,
+        items: Float32Array,
+        texts: Float32Array,
+        weights: Weights,
+        settings: PreferenceSettings,
+        average: Float32Array | None = None,
     ) -> None:
-        self._weights, self._settings = weights, settings
+        """`average` is the interest of the average user, for `beyond_average`."""
+        self._weights, self._settings, self._average = weights, settings, average
         self._texted = np.flatnonzero((texts != 0).any(-1)) if texts.size else np.zeros(0, np.int64)
         self._padded = np.zeros((-(-len(self._texted) // GROUPS) * GROUPS, texts.shape[1]), np.float32)
         self._padded[: len(self._texted)] = texts[self._texted]
@@ -140,9 +146,11 @@ class Scorer:
     def _scores(self, users: UserVectors, places: Float32Array, spread: _Spread) -> Scores:
         score = (normalised(users.fused) * places).sum(-1)
         interest, conformity = (users.interest * places).sum(-1), (users.conformity * places).sum(-1)
-        interest_z = spread.standard(interest, users.interest)
+        settings, own = self._settings, users.interest
+        if settings.beyond_average and self._average is not None:
+            own = spread.beyond(own, self._average)
+        interest_z = spread.standard((own * places).sum(-1), own)
         conformity_z = spread.standard(conformity, users.conformity)
-        settings = self._settings
         wanted = settings.interest_weight * interest_z + settings.conformity_weight * conformity_z
         reward = 0.5 * (1.0 + np.tanh(0.5 * wanted))
         return Scores(
@@ -161,6 +169,12 @@ class _Spread:
     def of(cls, rows: Float32Array) -> _Spread:
         mean = rows.mean(0)
         return cls(mean, np.asarray((rows - mean).T @ (rows - mean) / len(rows), np.float32))
+
+    def beyond(self, users: Float32Array, average: Float32Array) -> Float32Array:
+        """Take from users what they share with the average, so that their scores don't correlate with its scores."""
+        alike = self.covariance @ average
+        share = users @ alike / max(float(average @ alike), MINIMUM_DEVIATION**2)
+        return np.asarray(users - np.outer(share, average), np.float32)
 
     def standard(self, values: Any, users: Float32Array) -> Any:
         """Standardise scores by each user's mean and deviation."""
