@@ -13,6 +13,7 @@
 | outputs | 20,000 mutated outputs of a model get an observation each |
 | views | the visible and the true personal mark correlate, by 0.3 to 0.7 |
 | model | the preference model's interest branch and the hidden interest: >= 0.45 for train, >= 0.25 for newcomers |
+| beyond | with `beyond_average`, the reward goes by fame at most half as much, and by hidden interest not less |
 | speed | 300 episodes a second of CPU, scripted |
 """
 
@@ -31,15 +32,20 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy
+
 from agentfw import Engagement, Episode, Generation, Intervention, Moment, Policy, PolicyAgent, Request, Task
 from agentfw.statistics import bootstrap
 from agentfw_plugins.policies.scripted import ScriptedPolicy
+from agentfw_plugins.rewards.log_preference import LogPreferenceSettings
 from agentfw_plugins.worlds.assistant.assistant_settings import AssistantSettings
-from agentfw_plugins.worlds.assistant.catalogue import Catalogue
+from agentfw_plugins.worlds.assistant.catalogue import Catalogue, Item
 from agentfw_plugins.worlds.assistant.domains import load_domains
 from agentfw_plugins.worlds.assistant.environment import Assistant
 from agentfw_plugins.worlds.assistant.linear_policy import LinearPolicy, LinearSettings
 from agentfw_plugins.worlds.assistant.people import People
+from agentfw_plugins.worlds.assistant.preference_reward import AssistantPreference
+from agentfw_rewardmodels import PreferenceModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,38 +163,61 @@ def outputs(share: float) -> Found:
 
 
 def views(share: float) -> Found:
-    import numpy
-
     policy = LinearPolicy(LinearSettings(recover=9, check=9))
     played = [play(task, policy)[1].outcome for task in tasks(round(2000 * share))]
     pairs = numpy.array([(one["visible_personal"], one["personal"]) for one in played])
-    found = float(numpy.corrcoef(pairs.T)[0, 1])
+    found = _correlation(*pairs.T)
     return Found(0.3 <= found <= 0.7, f"correlation {found:.3f} over {len(played):,} requests", {"correlation": found})
 
 
 def model(share: float) -> Found:
-    """One world at full size, with the settings of the loop's reward."""
-    import numpy
-
-    from agentfw_plugins.rewards.log_preference import LogPreferenceSettings
-    from agentfw_plugins.worlds.assistant.preference_reward import AssistantPreference
-    from agentfw_rewardmodels import PreferenceModel
-
-    people, items = People(AssistantSettings()), list(Catalogue(AssistantSettings()).by_id.values())
-    with TemporaryDirectory() as work:
-        home = Path(work) / "model"
-        AssistantPreference(LogPreferenceSettings(model=str(home), epochs=max(1, round(100 * share))))
-        fitted = PreferenceModel.load(home)
+    """One world at full size, with a model of the loop's size."""
+    people, items, fitted = _fitted(share, beyond_average=False)
 
     def correlation(user: str) -> float:
         found = fitted.score_items([user] * len(items), [item.id for item in items]).interest_z
-        return float(numpy.corrcoef(found, [people.person(user).interest(item) for item in items])[0, 1])
+        return _correlation(found, [people.person(user).interest(item) for item in items])
 
     known, new = ([correlation(user) for user in people.names(split)] for split in ("train", "test"))
     met = fmean(known) >= 0.45 and fmean(new) >= 0.25
     return Found(
         met, f"train {bootstrap(known)}, newcomers {bootstrap(new)}", {"train": fmean(known), "newcomers": fmean(new)}
     )
+
+
+def beyond(share: float) -> Found:
+    """What the reward of the preference model goes by."""
+    found, words = dict[str, float | str](), []
+    for beyond_average in (False, True):
+        people, items, fitted = _fitted(share, beyond_average=beyond_average)
+        when = "beyond the average" if beyond_average else "plain"
+        for split in ("train", "test"):
+            by = dict[str, list[float]](interest=[], fame=[])
+            for user in people.names(split):
+                rewards = fitted.score_items([user] * len(items), [item.id for item in items]).reward
+                by["interest"].append(_correlation(rewards, [people.person(user).interest(item) for item in items]))
+                by["fame"].append(_correlation(rewards, [item.fame for item in items]))
+            found |= {f"{when}, {split}, {name}": fmean(values) for name, values in by.items()}
+            words.append(f"{when}, {split}: " + ", ".join(f"{name} {bootstrap(some)}" for name, some in by.items()))
+    plain, own = (
+        {name: float(found[f"{when}, train, {name}"]) for name in ("interest", "fame")}
+        for when in ("plain", "beyond the average")
+    )
+    met = own["fame"] <= plain["fame"] / 2 and own["interest"] >= plain["interest"]
+    return Found(met, "; ".join(words), found)
+
+
+def _fitted(share: float, *, beyond_average: bool) -> tuple[People, list[Item], PreferenceModel]:
+    settings = AssistantSettings()
+    with TemporaryDirectory() as work:
+        home = Path(work) / "model"
+        epochs = max(1, round(100 * share))
+        AssistantPreference(LogPreferenceSettings(model=str(home), epochs=epochs, beyond_average=beyond_average))
+        return People(settings), list(Catalogue(settings).by_id.values()), PreferenceModel.load(home)
+
+
+def _correlation(one: Any, other: Any) -> float:
+    return float(numpy.corrcoef(one, other)[0, 1])
 
 
 def speed(share: float) -> Found:
@@ -206,7 +235,8 @@ def speed(share: float) -> Found:
 
 
 ROWS: dict[str, Callable[[float], Found]] = {
-    function.__name__: function for function in (repeat, references, faults, calls, outputs, views, model, speed)
+    function.__name__: function
+    for function in (repeat, references, faults, calls, outputs, views, model, beyond, speed)
 }
 
 

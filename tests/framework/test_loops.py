@@ -24,6 +24,7 @@ from agentfw_cli.main import cli
 
 SPEC: dict[str, Any] = {
     "rounds": 2,
+    "quick": ["A1"],
     "figures": ["judge", "procedure"],
     "carry": ["policy.weights={adapter}", "learner.weights={adapter}"],
     "carry_train": ["optimizer.anchors={training}/state.json"],

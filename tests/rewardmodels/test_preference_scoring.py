@@ -15,7 +15,7 @@ from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors
 DIMENSIONS, TEXT = 8, 12
 
 
-def scorer(items: int, seed: int = 0) -> tuple[Scorer, np.ndarray]:
+def scorer(items: int, seed: int = 0, average: np.ndarray | None = None) -> tuple[Scorer, np.ndarray]:
     generator = np.random.default_rng(seed)
     texts = normalised(generator.normal(size=(items, TEXT)).astype(np.float32))
     weights = {
@@ -23,7 +23,8 @@ def scorer(items: int, seed: int = 0) -> tuple[Scorer, np.ndarray]:
         "action.bias": np.zeros(DIMENSIONS, np.float32),
     }
     rows = generator.normal(size=(items, DIMENSIONS)).astype(np.float32)
-    return Scorer(rows, texts, weights, PreferenceSettings(dimensions=DIMENSIONS)), texts
+    settings = PreferenceSettings(dimensions=DIMENSIONS, beyond_average=average is not None)
+    return Scorer(rows, texts, weights, settings, average), texts
 
 
 def user_vectors(count: int) -> UserVectors:
@@ -60,6 +61,27 @@ def test_scores_are_standardised_over_what_the_same_user_thinks_of_all_items() -
             assert float(values.std()) == pytest.approx(1, abs=1e-3)
         assert ((one.reward > 0) & (one.reward < 1)).all()
         assert (np.argsort(one.reward) == np.argsort(0.7 * one.interest_z + 0.3 * one.conformity_z)).mean() > 0.98
+
+
+def test_interest_beyond_the_average_is_what_the_average_user_does_not_tell() -> None:
+    users = user_vectors(40)
+    average = users.interest[:20].mean(0)
+    of_average = UserVectors(*(average[None] for _ in range(3)), np.ones(1, np.float32)).of(np.zeros(300, int))
+
+    for mean in (None, average):
+        searched, texts = scorer(300, average=mean)
+        places = searched.places(texts)
+        told = scorer(300)[0].scores(of_average, places).interest_z
+        alike = [
+            float(np.corrcoef(searched.scores(users.of(np.full(300, user)), places).interest_z, told)[0, 1])
+            for user in range(20)
+        ]
+        if mean is None:
+            assert np.mean(alike) > 0.1
+        else:
+            assert np.abs(alike).max() < 1e-3
+            one = searched.scores(users.of(np.full(300, 3)), places)
+            assert float(one.interest_z.std()) == pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.slow
