@@ -39,7 +39,7 @@ FIGURES = ("judge", "procedure", "proactive", "visible_personal", "satisfaction"
 MOST_SECONDS = 90.0
 ROWS = ("runs", "slips", "training")
 SLIPS = (
-    *("turns", "failed calls", "the same again", "wishes named", "not on the card", "other letters"),
+    *("turns", "failed calls", "the same again", "wishes named", "of another source", "no wish", "other letters"),
     *("counts", "wrong counts"),
 )
 
@@ -123,11 +123,12 @@ def _slips(episode: Episode) -> Counter[str]:
         before = turn.text if failed else ""
         if "offers for " not in card or not turn.text.startswith("think: "):
             continue
-        read = {found[0]: found[1] for found in _WISHES.findall(teach(card, _READS_ALL))}
-        named = _WISHES.findall(turn.text)
+        named, read = _WISHES.findall(turn.text), {wish for wish, _ in _WISHES.findall(teach(card, _READS_ALL))}
+        values = {wish.split()[1] for wish in read}
         having = dict(re.findall(r" ([\w-]+)=([A-E]+|none)", card))
         counts["wishes named"] += len(named)
-        counts["not on the card"] += sum(wish not in read for wish, _ in named)
+        counts["of another source"] += sum(wish not in read and wish.split()[1] in values for wish, _ in named)
+        counts["no wish"] += sum(wish.split()[1] not in values for wish, _ in named)
         counts["other letters"] += sum(having.get(wish.split()[1]) != letters for wish, letters in named)
         wishes = [letters for wish, letters in named if not wish.startswith("no ")]
         left = re.search(r"\bleft ([A-E]+)", turn.text)
