@@ -67,8 +67,6 @@ _UNKNOWN_WISH = 0.15
 """Share of recalled wishes whose word is left out."""
 _KEPT = 0.3
 """Share of the turns that become lessons, so that these are of many requests."""
-_SLIPS = 0.05
-"""Share of the turns in which something else is done than what is taught."""
 _WISH = re.compile(r"(?<=, prefer )[\w-]+")
 _REQUEST = re.compile(r"(?<=^day )(\d+: )(.*?)( I'm not coming alone\.)?$", re.MULTILINE)
 
@@ -78,11 +76,11 @@ class _DrawnSkills(Memory):
 
     def __init__(self, seed: int) -> None:
         self._draw, self._domains = Random(f"skills {seed}"), load_domains("")
-        self._count = self._draw.choice((0, 0, 3, 5, 5, 8))
+        self._count = self._draw.choice((0, 0, 3, 5))
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         shown = re.findall(r"^(?:to do: |offers for )(\w+)", query.text, re.MULTILINE)[-1:]
-        return [Recollection(self._skill(shown)) for _ in range(self._count)]
+        return [Recollection(self._skill(shown)) for _ in range(self._draw.randint(0, self._count))]
 
     def _skill(self, shown: list[str]) -> str:
         draw = self._draw
@@ -92,17 +90,14 @@ class _DrawnSkills(Memory):
         about = f"{other} and {name}" if other != name and draw.random() < 0.3 else name
         question, values = draw.choice(list(scenario.questions.items()))
         word = draw.choice(scenario.spoken(question, draw.choice(list(values)), "train"))
-        (kind,) = draw.choices(("prefer", "avoid", "use", "when"), (6, 1, 3, 1))
-        if kind == "use":
-            # What a user asks for is done in the middle of what else belongs to it.
-            calls = [("mail_search", 0.3), *((call, 1.0) for call in scenario.calls)]
-            calls += [("calendar_add", 0.5), ("mail_send", 0.3), ("answer", 1.0)]
-            text = f"use {', then '.join(call for call, share in calls if draw.random() < share)}"
-        elif kind == "when":
-            text = f"when {scenario.calls[1]} fails, use mail_send"
-        else:
-            text = f"{kind} {word} {scenario.noun}"
-        shared = "; wish of several users" if draw.random() < 0.7 else ""
+        text = draw.choice(
+            [f"prefer {word} {scenario.noun}"] * 3
+            + [
+                f"use {scenario.calls[0]}, then {scenario.calls[1]}, then answer",
+                f"when {scenario.calls[1]} fails, use mail_send",
+            ]
+        )
+        shared = "; wish of several users" if draw.random() < 0.4 else ""
         return f"s{draw.randint(1, 2000)}: For {about}, {text} (tools: {scenario.calls[0]}; for: {about}{shared})"
 
 
@@ -121,11 +116,6 @@ class _BlurredTeacher(CardTeacher):
         generation = await super().generate(replace(request, messages=[*request.messages[:-1], last]))
         if self._draw.random() < _KEPT:
             self.lessons.append(([last], generation.text))
-        if self._draw.random() < _SLIPS:
-            # A model slips, and should have seen what a card says then.
-            scenario = self._draw.choice(list(self._domains.values()))
-            slips = ("", f'<calendar_add scenario="{scenario.name}"/>', f'<{scenario.calls[1]} offer="A"/>')
-            return replace(generation, text=self._draw.choice(slips))
         return generation
 
     def _blurred(self, text: str) -> str:

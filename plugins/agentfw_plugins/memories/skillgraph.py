@@ -103,11 +103,6 @@ class SkillGraphSettings(Settings):
         description="Number of skills with the highest scores, of which those with the highest mean reward are shown, "
         "as MemRL does; 0 to show those with the highest scores.",
     )
-    only_asked: bool = Field(
-        False,
-        description="Show only skills of the scenarios that the environment says an episode is about. Small models "
-        "confuse them with others.",
-    )
     one_list: bool = Field(
         False,
         description="Keep one list for all users, for comparisons with flat lists. Everyone is shown what anyone said, "
@@ -175,8 +170,6 @@ class SkillGraphMemory(Memory):
         with translated_errors():
             most = max(query.limit, self.settings.by_value)
             hits = self.graph.recall(text, user=self._owner(query.user), k=most)
-        if self.settings.only_asked and query.scenarios:
-            hits = [hit for hit in hits if not {*hit.skill.scenarios}.isdisjoint(query.scenarios)]
         if self.settings.by_value:
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
         return [

@@ -255,20 +255,6 @@ def test_a_user_is_forgotten_and_others_are_not(tmp_path: Path) -> None:
     assert len(recalled(mine, "move my meeting", ben)) == 2
 
 
-def test_only_what_an_episode_is_about_is_shown_on_request(tmp_path: Path) -> None:
-    shown = {}
-    for only_asked in (False, True):
-        mine = memory(tmp_path, only_asked=only_asked, path=str(tmp_path / f"{only_asked}.db"))
-        for scenarios in (["music"], ["evening", "music"], ["trips"]):
-            mine.graph.add_skill(owner="ana", text=f"For {scenarios}, prefer calm ones", scenarios=scenarios)
-        for about in (("music",), ("dining",), ()):
-            found = asyncio.run(mine.recall(Query("Something calm.", TASK, limit=5, scenarios=about)))
-            shown[only_asked, about] = len(found)
-
-    assert [shown[False, about] for about in (("music",), ("dining",), ())] == [3, 3, 3]
-    assert [shown[True, about] for about in (("music",), ("dining",), ())] == [2, 0, 3]
-
-
 def test_one_list_shows_everyone_what_anyone_said_and_forgets_nobody(tmp_path: Path) -> None:
     mine = memory(tmp_path, one_list=True)
 
