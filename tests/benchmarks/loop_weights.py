@@ -3,7 +3,8 @@
     python tests/benchmarks/loop_weights.py loops/assistant/cells/Full-1 --weights shared=5 fame=1 --weights fame=1
 
 The memory, the users and their requests are those of the cell, so the difference is what the policy could gain, were
-it trained to these weights. The first row plays the exam as it was.
+it trained to these weights. The first row plays the exam as it was. `--temperature 1` shows how sure the policy is: at
+temperature 0 the least preference decides.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from agentfw.runs import RunFolder, parse_spec
 from agentfw.runs.run import Run
 from agentfw.statistics import bootstrap
 
-FIGURES = ("judge", "satisfaction")
+FIGURES = ("judge", "satisfaction", "procedure", "proactive")
 
 
-def exam(cell: Path, other: Mapping[str, float], work: Path) -> dict[str, dict[str, float]]:
+def exam(cell: Path, other: Mapping[str, float], temperature: float, work: Path) -> dict[str, dict[str, float]]:
     """The figures of each user."""
     (home,) = (cell / "exam").iterdir()
     spec: dict[str, Any] = RunFolder.open(home).about["spec"]
@@ -36,6 +37,7 @@ def exam(cell: Path, other: Mapping[str, float], work: Path) -> dict[str, dict[s
     shutil.copy(cell / "store" / "skills.db", work)
     spec["policy"]["settings"]["weights"] = str(work / "weights.json")
     spec["memories"][0]["settings"]["path"] = str(work / "skills.db")
+    spec["sampling"]["temperature"] = temperature
     run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), work / "exam")
     asyncio.run(run.execute())
     found: dict[str, list[dict[str, float]]] = defaultdict(list)
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("cell", type=Path, help="Directory of a cell with a memory, of a loop in the world assistant.")
     parser.add_argument("--weights", nargs="+", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     rows = list[dict[str, Any]]()
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     for pairs in ([], *given.weights):
         other = {name: float(value) for name, _, value in (pair.partition("=") for pair in pairs)}
         with tempfile.TemporaryDirectory() as work:
-            users = exam(given.cell, other, Path(work))
+            users = exam(given.cell, other, given.temperature, Path(work))
         first = first or users
         row: dict[str, Any] = {"weights": " ".join(pairs) or "as trained"}
         for name in FIGURES:
@@ -66,7 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     if given.json:
         print(json.dumps(rows))
         return rows
-    print(f"| weights | {' | '.join(f'{name} | gain' for name in FIGURES)} |", f"|{' --- |' * 5}", sep="\n")
+    print(
+        f"| weights | {' | '.join(f'{name} | gain' for name in FIGURES)} |",
+        f"|{' --- |' * (1 + 2 * len(FIGURES))}",
+        sep="\n",
+    )
     for row in rows:
         cells = [f"{row[name]:.3f} | " + "{:+.3f} [{:+.3f}, {:+.3f}]".format(*row[f"{name}, gain"]) for name in FIGURES]
         print(f"| {row['weights']} | {' | '.join(cells)} |")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,30 @@ def test_what_a_user_has_said_is_recalled_when_it_applies(tmp_path: Path) -> Non
     assert days[0]["own wishes"] == 0
     assert sum(day["own wishes"] for day in days[6:]) > 1
     assert {day["own, share right"] for day in days} <= {None, 1.0}
+
+
+@pytest.mark.slow
+def test_an_exam_with_worse_weights_goes_worse(tmp_path: Path) -> None:
+    weights = dict.fromkeys(("stated", "own", "shared", "fame", "recover", "check"), 3.0)
+    (tmp_path / "weights.json").write_text(json.dumps(weights))
+    (tmp_path / "store").mkdir()
+    spec = {
+        "environment": "assistant",
+        "policy": {"name": "assistant-linear", "settings": {"weights": str(tmp_path / "weights.json")}},
+        "memories": [{"name": "skillgraph", "settings": {"path": str(tmp_path / "store" / "skills.db")}}],
+        "rewards": ["assistant_base"],
+        "episodes": 96,
+        "concurrency": 24,
+        "split": "test",
+    }
+    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path / "exam")
+    asyncio.run(run.execute())
+
+    same, worse = load("loop_weights").main([str(tmp_path), "--weights", "stated=-9", "check=-9"])
+
+    # About 0.64 and 0.4, and 5 and 2, with standard errors of 0.03 and 0.2.
+    assert worse["satisfaction"] < same["satisfaction"]
+    assert worse["proactive"] < same["proactive"]
 
 
 def test_the_last_likes_of_each_user_become_requests(tmp_path: Path) -> None:
