@@ -146,10 +146,11 @@ class Scorer:
     def _scores(self, users: UserVectors, places: Float32Array, spread: _Spread) -> Scores:
         score = (normalised(users.fused) * places).sum(-1)
         interest, conformity = (users.interest * places).sum(-1), (users.conformity * places).sum(-1)
-        settings, own = self._settings, users.interest
+        settings, own, liking = self._settings, users.interest, interest
         if settings.beyond_average and self._average is not None:
-            own = spread.beyond(own, self._average)
-        interest_z = spread.standard((own * places).sum(-1), own)
+            own = spread.beyond(users.interest, self._average)
+            liking = (own * places).sum(-1)
+        interest_z = spread.standard(liking, own)
         conformity_z = spread.standard(conformity, users.conformity)
         wanted = settings.interest_weight * interest_z + settings.conformity_weight * conformity_z
         reward = 0.5 * (1.0 + np.tanh(0.5 * wanted))
@@ -171,7 +172,7 @@ class _Spread:
         return cls(mean, np.asarray((rows - mean).T @ (rows - mean) / len(rows), np.float32))
 
     def beyond(self, users: Float32Array, average: Float32Array) -> Float32Array:
-        """Take from users what they share with the average, so that their scores don't correlate with its scores."""
+        """Remove what users share with the average user. The scores of the rest don't correlate with the average's."""
         alike = self.covariance @ average
         share = users @ alike / max(float(average @ alike), MINIMUM_DEVIATION**2)
         return np.asarray(users - np.outer(share, average), np.float32)
