@@ -20,6 +20,8 @@ REGISTRATION = Registration(
             "Skills that match the query and the user, from a graph that learns",
             settings="agentfw_plugins.memories.skillgraph:SkillGraphSettings",
             extra="memory",
+            # Communities need it once there are several users. Asking now refuses a run before its first episode.
+            needs=("networkx",),
         ),
     ],
 )

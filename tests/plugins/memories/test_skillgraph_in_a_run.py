@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from agentfw import Host, HostOptions
+from agentfw.errors import MissingExtraError
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
 from agentfw_memory import SkillGraph
@@ -41,3 +43,16 @@ def test_what_an_episode_taught_stands_in_the_next_ones_prompt(tmp_path: Path) -
         assert graph.stats().nodes["trajectory"] == 2
         # It came of the first, and the second was shown it.
         assert skill.uses == 2
+
+
+def test_without_its_extra_a_run_is_refused_before_it_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Communities are found late, so a run would end in the middle.
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    policy = {"name": "scripted", "settings": {"replies": REPLIES}}
+    spec = {"environment": "calendar", "policy": policy, "memories": ["skillgraph"], "episodes": 1}
+
+    with pytest.raises(MissingExtraError) as caught:
+        Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path)
+
+    assert caught.value.fix == 'pip install "agentfw[memory]"'
+    assert not any(tmp_path.iterdir())
