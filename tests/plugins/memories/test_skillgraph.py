@@ -114,6 +114,19 @@ def test_a_profile_is_what_a_newcomer_is_recalled_by(tmp_path: Path) -> None:
     assert "jazz" in recalled(mine, "what do I offer?", replace(TASK, user="nobody"))[0].text
 
 
+def test_only_tastes_are_called_wishes_of_several_users(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    for text in ("For office, use calendar, then mail", "For office, prefer the earliest slot"):
+        mine.graph.add_skill(owner="shop", text=text, tools=["calendar", "mail"], visibility="shared")
+
+    shown = [skill.text.partition(": ")[2] for skill in recalled(mine, "move my meeting")]
+
+    assert set(shown) == {
+        "For office, use calendar, then mail (tools: calendar, mail)",
+        "For office, prefer the earliest slot (tools: calendar, mail; wish of several users)",
+    }
+
+
 def test_skills_are_found_by_what_the_episode_is_about(tmp_path: Path) -> None:
     mine = memory(tmp_path)
     for scenario in ("dining", "evening", "trips", "music"):
