@@ -258,6 +258,16 @@ def test_a_wrong_variant_is_an_error_before_anything_is_played(tmp_path: Path) -
     spec().check(host())
 
 
+def test_a_variant_replaces_a_component_and_then_sets_what_a_phase_needs_of_it() -> None:
+    other = {"about": "GRPO", "set": ["optimizer=grpo"], "train": ["optimizer.kl=0"]}
+    places = {"store": "store", "shared": "shared", "seed": "1", "before": "0"}
+
+    trained = spec(variants={**SPEC["variants"], "C1": other}).phase("C1", "train", places, seed=1)
+
+    assert trained.optimizer is not None
+    assert (trained.optimizer.name, trained.optimizer.settings) == ("grpo", {"kl": 0})
+
+
 def test_a_folder_belongs_to_one_loop_and_takes_more_variants(tmp_path: Path) -> None:
     Loop.at(tmp_path, spec().chosen(["A1"]), 1)
 

@@ -65,7 +65,7 @@ class Variant(Settings):
     """What is different in one variant."""
 
     about: str = Field(min_length=1, description="What it is, in a few words")
-    set: tuple[str, ...] = Field((), description="Assignments for all phases, as with --set")
+    set: tuple[str, ...] = Field((), description="Assignments for all phases, as with --set; those of a phase follow")
     live: tuple[str, ...] = Field((), description="Assignments for live phases")
     later: tuple[str, ...] = Field((), description="Assignments for live phases after the first round")
     train: tuple[str, ...] = Field((), description="Assignments for trainings")
@@ -160,12 +160,12 @@ class LoopSpec(Settings):
         """The spec of one phase. `places` are what the placeholders stand for, `learned` what reward models learned."""
         own = self.variants[variant]
         values = {**self.run, **getattr(self, phase), "seed": seed}
-        assignments = [*own.set, *getattr(own, phase), *(own.later if later and phase == "live" else ())]
+        of_phase = (*getattr(own, phase), *(own.later if later and phase == "live" else ()))
         carried = self.carry if "adapter" in places else ()
         if "adapter" in places and phase == "train":
             carried += self.carry_train
         try:
-            for some in (carried, assignments):
+            for some in (carried, own.set, of_phase):
                 if phase != "train":
                     # There is nothing to learn with in these phases.
                     some = [one for one in some if re.split("[.=]", one, maxsplit=1)[0] not in _LEARNING]
