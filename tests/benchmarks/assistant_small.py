@@ -1,11 +1,12 @@
 """The small language model in the world of the assistant: as it ships, and before and after a training.
 
     python tests/benchmarks/assistant_small.py --rows runs
-    python tests/benchmarks/assistant_small.py --rows slips
+    python tests/benchmarks/assistant_small.py --rows slips --run loops/small/cells/Full-1/exam
     python tests/benchmarks/assistant_small.py --rows training --seeds 1 2 3 --home FOLDER    # goes on where it was
 
 `runs` plays the specs `assistant` and `tiny-assistant`, each with and without a skill graph. `slips` counts what the
-small model gets wrong that stands on the card, as it ships, in easy and in hard requests. `training` is
+small model gets wrong that stands on the card, as it ships, in easy and in hard requests, or in runs that are given.
+It also counts how many of the shared wishes that only the memory knows are named. `training` is
 `agentfw train tiny-assistant` with hard requests; the same requests of test users are played before and after.
 Differences are paired by user, with bootstrap intervals at 95%. Times are CPU seconds.
 
@@ -40,7 +41,7 @@ MOST_SECONDS = 90.0
 ROWS = ("runs", "slips", "training")
 SLIPS = (
     *("turns", "failed calls", "the same again", "wishes named", "of another source", "no wish", "other letters"),
-    *("counts", "wrong counts"),
+    *("counts", "wrong counts", "shared wishes", "of these named"),
 )
 
 
@@ -98,16 +99,19 @@ def training(host: Host, home: Path, seeds: Sequence[int], updates: int, tasks: 
     return {"rows": rows, "gain": found, "met": found["procedure"][1] > 0}
 
 
-def slips(host: Host, home: Path, episodes: int) -> dict[str, Any]:
-    rows: dict[str, Any] = {}
-    for difficulty in ("easy", "hard"):
+def slips(host: Host, home: Path, episodes: int, others: Sequence[Path]) -> dict[str, Any]:
+    """Of runs that were played before, or of the model as it ships."""
+    folders = {str(other): RunFolder.open(next(other.glob("**/run.json")).parent) for other in others}
+    for difficulty in () if others else ("easy", "hard"):
         values = of_spec(host, "tiny-assistant", episodes=episodes)
         values["environment"] = {"name": "assistant", "settings": {"style": "card", "difficulty": difficulty}}
-        folder, _ = play(values, host, home / difficulty)
+        folders[difficulty], _ = play(values, host, home / difficulty)
+    rows = {}
+    for title, folder in folders.items():
         counts = Counter[str]()
         for episode in folder.episodes():
             counts.update(_slips(episode))
-        rows[difficulty] = dict(counts)
+        rows[title] = dict(counts)
     return {"rows": rows}
 
 
@@ -125,6 +129,10 @@ def _slips(episode: Episode) -> Counter[str]:
             continue
         named, read = _WISHES.findall(turn.text), {wish for wish, _ in _WISHES.findall(teach(card, _READS_ALL))}
         values = {wish.split()[1] for wish in read}
+        stated = {word for line in _STATED.findall(card) for word in re.findall(r"[\w-]+", line)}
+        shared = {value for source, value in map(str.split, read) if source == "several"} - stated
+        counts["shared wishes"] += len(shared)
+        counts["of these named"] += len(shared & {wish.split()[1] for wish, _ in named})
         having = dict(re.findall(r" ([\w-]+)=([A-E]+|none)", card))
         counts["wishes named"] += len(named)
         counts["of another source"] += sum(wish not in read and wish.split()[1] in values for wish, _ in named)
@@ -140,6 +148,7 @@ def _slips(episode: Episode) -> Counter[str]:
 
 
 _WISHES = re.compile(r"\b((?:own|several|stated|no) [\w-]+) ([A-E]+|none)")
+_STATED = re.compile(r"^\w+: likes (.*)$", re.MULTILINE)
 _READS_ALL = Habits(load_domains(""), Random(1), share=1.0)
 
 
@@ -156,6 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--updates", type=int, default=12, help="updates of a training")
     parser.add_argument("--tasks", type=int, default=96, help="requests before and after a training")
     parser.add_argument("--home", type=Path, help="keep the run folders here, and go on with those that are there")
+    parser.add_argument("--run", action="append", type=Path, default=[], help="count the slips of this run instead")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     host = Host.load(HostOptions(disabled=("all",)))
@@ -165,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         if "runs" in given.rows:
             result["runs"] = runs(host, home / "runs", given.episodes)
         if "slips" in given.rows:
-            result["slips"] = slips(host, home / "slips", given.episodes)
+            result["slips"] = slips(host, home / "slips", given.episodes, given.run)
         if "training" in given.rows:
             result["training"] = training(host, home / "training", given.seeds, given.updates, given.tasks)
     print(json.dumps(result) if given.json else "\n\n".join(_table(name, one) for name, one in result.items()))
