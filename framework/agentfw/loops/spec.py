@@ -168,7 +168,7 @@ class LoopSpec(Settings):
             for some in (carried, own.set, of_phase):
                 if phase != "train":
                     # There is nothing to learn with in these phases.
-                    some = [one for one in some if re.split("[.=]", one, maxsplit=1)[0] not in _LEARNING]
+                    some = tuple(one for one in some if re.split("[.=]", one, maxsplit=1)[0] not in _LEARNING)
                 values = apply_assignments(values, parse_assignments(some))
             filled = _filled(values, places)
             spec = parse_spec(filled)
