@@ -65,7 +65,7 @@ class Variant(Settings):
     """What is different in one variant."""
 
     about: str = Field(min_length=1, description="What it is, in a few words")
-    set: tuple[str, ...] = Field((), description="Assignments for all phases, as with --set; those of a phase follow")
+    set: tuple[str, ...] = Field((), description="Assignments for all phases, as with --set, before those of a phase")
     live: tuple[str, ...] = Field((), description="Assignments for live phases")
     later: tuple[str, ...] = Field((), description="Assignments for live phases after the first round")
     train: tuple[str, ...] = Field((), description="Assignments for trainings")

@@ -258,8 +258,8 @@ def _shown(skill: Skill) -> str:
     """A skill as the agent reads it, in one line."""
     about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
     about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
-    # A skill that names a tool tells how something is done, which is nobody's wish.
-    wish = not any(tool in skill.text for tool in skill.tools)
+    # How something is done is nobody's wish. A wish may have a tool's name in it, too: "prefer mails in the morning".
+    wish = not any(f"use {tool}" in skill.text for tool in skill.tools)
     about += ["wish of several users"] if wish and skill.visibility == "shared" else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
 

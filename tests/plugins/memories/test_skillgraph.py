@@ -116,14 +116,14 @@ def test_a_profile_is_what_a_newcomer_is_recalled_by(tmp_path: Path) -> None:
 
 def test_only_tastes_are_called_wishes_of_several_users(tmp_path: Path) -> None:
     mine = memory(tmp_path)
-    for text in ("For office, use calendar, then mail", "For office, prefer the earliest slot"):
+    for text in ("For office, use calendar, then mail", "For office, prefer mails in the morning"):
         mine.graph.add_skill(owner="shop", text=text, tools=["calendar", "mail"], visibility="shared")
 
     shown = [skill.text.partition(": ")[2] for skill in recalled(mine, "move my meeting")]
 
     assert set(shown) == {
         "For office, use calendar, then mail (tools: calendar, mail)",
-        "For office, prefer the earliest slot (tools: calendar, mail; wish of several users)",
+        "For office, prefer mails in the morning (tools: calendar, mail; wish of several users)",
     }
 
 
