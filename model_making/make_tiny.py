@@ -18,10 +18,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from small_model_training import Recipe, train, write_folder
 from tiny_lessons import make_tokenizer, play
 
 from agentfw_plugins.models.locate import locate
+from agentfw_plugins.models.making import Recipe, train, write_folder
 from agentfw_plugins.models.small_chat import END, ROLES
 
 __all__ = ["main"]

@@ -19,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from small_model_training import Lesson
-
 from agentfw import Engagement, EventDriven, PolicyAgent, Query, Recollection, Task
 from agentfw.errors import SettingsError
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from agentfw_plugins.models.making import Lesson
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights
 from agentfw_plugins.worlds.calendar.teacher_policy import TeacherPolicy, TeacherSettings

@@ -8,7 +8,7 @@ def show(runs: Path | None, as_json: bool) -> None: ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,7 @@ from agentfw.out import Out
 
 if TYPE_CHECKING:
     from agentfw.episode import Usage
+    from agentfw.errors import UnknownNameError
     from agentfw.host import Host
     from agentfw.runs.folder import RunFolder
 
@@ -34,6 +35,7 @@ __all__ = [
     "quiet_option",
     "runs_folder",
     "runs_option",
+    "unknown_name",
     "usage_words",
 ]
 
@@ -128,6 +130,13 @@ def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
 
     command.invoke = attributed  # type: ignore[method-assign]
     return command
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that is no command. It says what to install where a plugin knows who has it."""
+    from agentfw.errors import UnknownNameError
+
+    return UnknownNameError(kind, name, known, offered_by=load_host(Out(), tell=False).installable(name))
 
 
 def runs_folder(given: Path | None) -> Path:

@@ -69,7 +69,7 @@ def loop(
       agentfw loop assistant --quick
       agentfw loop assistant --variant A1 --seeds 3 --jobs 2 --folder loops/memory
     """
-    from agentfw.errors import UsageError
+    from agentfw.errors import UnknownNameError, UsageError
     from agentfw.loops import Loop, read_loop
 
     out = Out(json=as_json, quiet=quiet)
@@ -78,8 +78,11 @@ def loop(
         specs = host.specs()
         known = [name.removeprefix(_SPEC) for name in specs if name.startswith(_SPEC)]
         if environment is None or _SPEC + environment not in specs:
-            what = f'no loop ships for "{environment}"' if environment else "no environment was named"
-            raise UsageError(what, fix=f"use {', '.join(known)}, or --spec FILE")
+            if environment:
+                raise UnknownNameError("loop", environment, known, offered_by=host.installable(_SPEC + environment))
+            raise UsageError(
+                "no environment was named", fix=f"use {', '.join(known) or 'one of yours'}, or --spec FILE"
+            )
         file = Path(host.find_spec(_SPEC + environment).path)
     spec = read_loop(file)
     if quick and not spec.quick:

@@ -30,6 +30,7 @@ _COMMANDS = {
     "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
     "forget": ("agentfw_cli.forget:forget", "Delete all data of a user from a loop"),
     "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
+    "data": ("agentfw_cli.data:data", "Write and check the data sets of worlds"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "report": ("agentfw_cli.report:report", "Write the report of a run"),
     "plugins": ("agentfw_cli.plugins:plugins", "List, show, check, create, install and uninstall plugins"),
@@ -80,9 +81,9 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.UsageError:
-            from agentfw.errors import UnknownNameError
+            from agentfw_cli.common import unknown_name
 
-            raise UnknownNameError("command", args[0], self.list_commands(context)) from None
+            raise unknown_name("command", args[0], self.list_commands(context)) from None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .engagement import Engagement
     from .environment import Environment, World, action
     from .episode import Call, Episode, Event, Intervention, Measure, Message, Observation, Task, Turn, Usage
-    from .hookspecs import NamedSpec, NamedTemplate, hookimpl
+    from .hookspecs import KnownPlugin, NamedSpec, NamedTemplate, hookimpl
     from .host import Host, HostOptions, PluginRecord, Registered
     from .host.project import ProjectFile, find_project
     from .interfaces import EventDriven, Interface, Polling, Reflex, StepLoop, parse_interface
@@ -77,6 +77,7 @@ __all__ = [
     "Interface",
     "Intervention",
     "Kind",
+    "KnownPlugin",
     "Learner",
     "Loss",
     "Measure",
@@ -162,7 +163,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Turn",
         "Usage",
     ),
-    "hookspecs": ("NamedSpec", "NamedTemplate", "hookimpl"),
+    "hookspecs": ("KnownPlugin", "NamedSpec", "NamedTemplate", "hookimpl"),
     "host": ("Host", "HostOptions", "PluginRecord", "Registered"),
     "interfaces": ("EventDriven", "Interface", "Polling", "Reflex", "StepLoop", "parse_interface"),
     "learner": ("Batch", "Learner", "Update"),

@@ -76,13 +76,19 @@ class SettingsError(UsageError):
 
 
 class UnknownNameError(UsageError):
-    """An unknown name. The message suggests the nearest known one."""
+    """An unknown name. The message suggests the nearest known one, or names the distribution that has it."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], *, fix: str = "", offered_by: tuple[str, str] | None = None
+    ) -> None:
+        """`offered_by` is a distribution that isn't installed, and what pip needs to install it."""
         choices = sorted(known)
         guess = nearest(name, choices)
         message = f'no {kind} is called "{name}"'
-        if guess:
+        if offered_by is not None:
+            message += f"; {offered_by[0]} has it and isn't installed"
+            fix = fix or f"pip install {offered_by[1]}"
+        elif guess:
             message += f'; did you mean "{guess}"?'
         if not fix:
             fix = f"known: {', '.join(choices)}" if choices else f"no {kind} is available here"

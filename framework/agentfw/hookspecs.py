@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOOKS",
+    "KNOWN_PLUGINS_HOOK",
     "LIFECYCLE_HOOKS",
     "PLUGIN_API",
     "REGISTRATION_HOOKS",
     "SPECS_HOOK",
     "TEMPLATES_HOOK",
+    "KnownPlugin",
     "NamedSpec",
     "NamedTemplate",
     "hookimpl",
@@ -55,6 +57,7 @@ REGISTRATION_HOOKS: dict[str, str] = {kind.hook: kind.name for kind in KINDS.val
 
 SPECS_HOOK = "agentfw_specs"
 TEMPLATES_HOOK = "agentfw_templates"
+KNOWN_PLUGINS_HOOK = "agentfw_known_plugins"
 
 LIFECYCLE_HOOKS = (
     "agentfw_run_started",
@@ -65,7 +68,7 @@ LIFECYCLE_HOOKS = (
     "agentfw_run_finished",
 )
 
-HOOKS = (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, *LIFECYCLE_HOOKS)
+HOOKS = (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, KNOWN_PLUGINS_HOOK, *LIFECYCLE_HOOKS)
 
 hookspec = HookspecMarker("agentfw")
 hookimpl = HookimplMarker("agentfw")
@@ -87,6 +90,17 @@ class NamedTemplate(NamedTuple):
     path: str
     """Absolute path of the folder: `str(Path(__file__).parent / "template")`."""
     summary: str
+
+
+class KnownPlugin(NamedTuple):
+    """A distribution that may not be installed, and what it offers."""
+
+    name: str
+    """Of the distribution, as pip knows it."""
+    offers: Mapping[str, Sequence[str]]
+    """Names by what they are: a kind of component such as "environment", or "spec", or "command"."""
+    folder: str = ""
+    """Where it is in the source tree of the distribution that knows it, if it is there."""
 
 
 @hookspec
@@ -206,6 +220,18 @@ def agentfw_templates() -> list[NamedTemplate]:
     Returns: a list of NamedTemplate, each with the absolute path of a folder.
     Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
     Since: 0.1
+    """
+
+
+@hookspec
+def agentfw_known_plugins() -> list[KnownPlugin]:
+    """Name other distributions and what they offer, so that an error about a missing name says what to install.
+
+    Called: once, when the host loads, before any command does its work.
+    With: nothing.
+    Returns: a list of KnownPlugin. They are not imported, and need not be installed.
+    Combined: all lists are joined; the first distribution that offers a name is suggested.
+    Since: 0.2
     """
 
 

@@ -9,6 +9,7 @@ that doesn't mention the group is left alone, and one that does is a problem of 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -30,6 +31,19 @@ class EntryPoint(NamedTuple):
     @property
     def module(self) -> str:
         return self.value.partition("[")[0].partition(":")[0].strip()
+
+    def folder(self) -> Path | None:
+        """The folder of the package that it names. Nothing is imported; None if the package isn't there."""
+        from importlib.util import find_spec
+
+        top, *below = self.module.split(".")
+        try:
+            found = find_spec(top)
+        except (ImportError, ValueError):
+            return None
+        places = found.submodule_search_locations if found is not None else None
+        folders = (Path(place, *below) for place in places or ())
+        return next((folder for folder in folders if folder.is_dir()), None)
 
     def load(self) -> object:
         """Import the module and walk to the object; raises whatever the import raises."""

@@ -37,6 +37,8 @@ from agentfw_memory.graph.records import (
     Stats,
     Why,
 )
+from agentfw_memory.graph.word_index import WordIndex
+from agentfw_memory.graph.words import terms
 from agentfw_memory.skill_graph import SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 
@@ -67,6 +69,8 @@ __all__ = [
     "Trajectory",
     "UnknownSkillError",
     "Why",
+    "WordIndex",
     "followed",
     "read_memories",
+    "terms",
 ]

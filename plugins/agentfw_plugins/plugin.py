@@ -1,56 +1,20 @@
-"""The plugin `builtin`: everything that ships with agentfw, gathered from the registrations of its folders."""
+"""The plugin `builtin`: everything that ships with agentfw, and what the reproductions of the papers offer beside it."""
 
 from __future__ import annotations
 
-from agentfw import Component, NamedSpec, hookimpl
+from agentfw import KnownPlugin, hookimpl
 
-from .registration import registrations
+from .registration import FolderPlugin
 
-AGENTFW_PLUGIN_API = 1
-
-_FOLDERS = tuple(registrations().values())
+__all__ = ["plugin"]
 
 
-@hookimpl
-def agentfw_environments() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.environments]
+class _Builtin(FolderPlugin):
+    @hookimpl
+    def agentfw_known_plugins(self) -> list[KnownPlugin]:
+        from .known_plugins import PAPERS
+
+        return [PAPERS]
 
 
-@hookimpl
-def agentfw_policies() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.policies]
-
-
-@hookimpl
-def agentfw_tools() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.tools]
-
-
-@hookimpl
-def agentfw_memories() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.memories]
-
-
-@hookimpl
-def agentfw_reward_models() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.rewards]
-
-
-@hookimpl
-def agentfw_optimizers() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.optimizers]
-
-
-@hookimpl
-def agentfw_learners() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.learners]
-
-
-@hookimpl
-def agentfw_trackers() -> list[Component]:
-    return [one for folder in _FOLDERS for one in folder.trackers]
-
-
-@hookimpl
-def agentfw_specs() -> list[NamedSpec]:
-    return [one for folder in _FOLDERS for one in folder.specs]
+plugin = _Builtin("agentfw_plugins")

@@ -1,11 +1,15 @@
-"""What a world or a kind of component offers, and how all of it is found.
+"""A plugin made of folders: each folder says what it offers, and a new one needs no line anywhere else.
 
-A folder offers its components in a module `registration.py` with one value, `REGISTRATION`. Every such module in
-agentfw_plugins/KIND and agentfw_plugins/worlds/NAME is found, so a new world needs no line anywhere else.
+A folder says so in a module `registration.py` with one value, `REGISTRATION`. Every such module in PACKAGE/KIND and
+PACKAGE/worlds/NAME is found.
 
     REGISTRATION = Registration(
         environments=[Component("kettle", "agentfw_plugins.worlds.kettle.environment:Kettle", "Water that boils")],
     )
+
+The entry point of the distribution is the plugin of the whole package:
+
+    plugin = FolderPlugin("agentfw_plugins")
 
 These modules are imported whenever agentfw starts. They import nothing but this module and `agentfw`; components are
 named as text and imported when they are selected.
@@ -14,15 +18,15 @@ named as text and imported when they are selected.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from agentfw import Component, NamedSpec
+from agentfw import Component, NamedSpec, hookimpl
 
-__all__ = ["Registration", "registrations"]
-
-_HERE = Path(__file__).parent
+__all__ = ["FolderPlugin", "Registration"]
 
 
 class Registration(NamedTuple):
@@ -39,8 +43,55 @@ class Registration(NamedTuple):
     specs: Sequence[NamedSpec] = ()
 
 
-def registrations() -> dict[str, Registration]:
-    """The registration of each folder, such as `worlds.kitchen` or `policies`."""
-    files = sorted([*_HERE.glob("*/registration.py"), *_HERE.glob("worlds/*/registration.py")])
-    folders = [".".join(file.parent.relative_to(_HERE).parts) for file in files]
-    return {folder: import_module(f"{__package__}.{folder}.registration").REGISTRATION for folder in folders}
+class FolderPlugin:
+    """Offers what the folders of a package register."""
+
+    AGENTFW_PLUGIN_API = 1
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    @cached_property
+    def registrations(self) -> dict[str, Registration]:
+        """The registration of each folder, such as `worlds.inbox` or `policies`."""
+        found = find_spec(self.package)
+        here = Path(found.origin or "").parent if found is not None else Path()
+        files = sorted([*here.glob("*/registration.py"), *here.glob("worlds/*/registration.py")])
+        folders = [".".join(file.parent.relative_to(here).parts) for file in files]
+        return {folder: import_module(f"{self.package}.{folder}.registration").REGISTRATION for folder in folders}
+
+    @hookimpl
+    def agentfw_environments(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.environments]
+
+    @hookimpl
+    def agentfw_policies(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.policies]
+
+    @hookimpl
+    def agentfw_tools(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.tools]
+
+    @hookimpl
+    def agentfw_memories(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.memories]
+
+    @hookimpl
+    def agentfw_reward_models(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.rewards]
+
+    @hookimpl
+    def agentfw_optimizers(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.optimizers]
+
+    @hookimpl
+    def agentfw_learners(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.learners]
+
+    @hookimpl
+    def agentfw_trackers(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.trackers]
+
+    @hookimpl
+    def agentfw_specs(self) -> list[NamedSpec]:
+        return [one for folder in self.registrations.values() for one in folder.specs]

@@ -20,6 +20,8 @@ from agentfw_rewardmodels.errors import (
     StorageError,
     UnknownUserError,
 )
+from agentfw_rewardmodels.json_in_text import json_values
+from agentfw_rewardmodels.preference.encoders import open_encoder
 from agentfw_rewardmodels.preference.model import PreferenceModel
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
@@ -51,4 +53,6 @@ __all__ = [
     "StorageError",
     "UnknownUserError",
     "UserReport",
+    "json_values",
+    "open_encoder",
 ]

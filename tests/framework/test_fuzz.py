@@ -27,11 +27,11 @@ from agentfw.policy import Policy
 from agentfw.request import Generation, Request
 from agentfw.seeds import Seeds
 from agentfw.timeline import Timeline
+from agentfw_papers.worlds.proactive.annotating import Annotator
+from agentfw_papers.worlds.proactive.asking import Asker
+from agentfw_papers.worlds.proactive.dataset import Example, generated, load_data, write_data
+from agentfw_papers.worlds.proactive.domains import load_domain
 from agentfw_plugins.worlds.inbox.environment import Inbox
-from agentfw_plugins.worlds.proactive.annotating import Annotator
-from agentfw_plugins.worlds.proactive.asking import Asker
-from agentfw_plugins.worlds.proactive.dataset import Example, generated, load_data, write_data
-from agentfw_plugins.worlds.proactive.domains import load_domain
 from agentfw_rewardmodels.timing import turn_row
 
 NAMES = ("write", "check_inbox", "open_message", "handle_email", "set_reminder")

@@ -111,6 +111,7 @@ class Host:
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
         )
         self._withdrawn, self._specs, self._templates = answers.withdrawn, answers.specs, answers.templates
+        self._known = answers.known
         self._services: dict[str, object] = {"host": self}
 
     @classmethod
@@ -208,6 +209,18 @@ class Host:
     def find_template(self, name: str) -> Offered[NamedTemplate]:
         """The template of that name, and its plugin. Raises an error with a fix unless there is exactly one."""
         return self._only(self._templates, "template", name)
+
+    def installable(self, name: str) -> tuple[str, str] | None:
+        """The distribution that offers this name, as plugins say, and what to install. None if nobody offers it.
+
+        A distribution that is installed is left out: what it offers is there, or it was disabled on purpose.
+        """
+        from .installed_from import source_of
+
+        for known, record in self._known:
+            if any(name in names for names in known.offers.values()) and not metadata.version_of(known.name):
+                return known.name, source_of(known, record.distribution)
+        return None
 
     def hooks(self) -> dict[str, list[PluginRecord]]:
         """Every hook, with the active plugins that implement it."""
@@ -329,6 +342,9 @@ class Host:
                 record.distribution.removeprefix("agentfw-"),
             ):
                 raise record.failure()
+        offer = self.installable(name)
+        if offer is not None:
+            return UnknownNameError(title, name, (), offered_by=offer)
         error = UnknownNameError(title, name, known)
         idle = [record for record in self.plugins if record.state != "active" or record.problems]
         if idle:

@@ -16,9 +16,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pluggy import HookImpl, PluginManager
 
-from ..component import Component
+from ..component import KINDS, Component
 from ..errors import in_words, one_line
-from ..hookspecs import REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, NamedSpec, NamedTemplate
+from ..hookspecs import (
+    KNOWN_PLUGINS_HOOK,
+    REGISTRATION_HOOKS,
+    SPECS_HOOK,
+    TEMPLATES_HOOK,
+    KnownPlugin,
+    NamedSpec,
+    NamedTemplate,
+)
 from .plugin_guard import stdout_to_stderr
 from .plugin_loading import manager_name, tell_authors
 from .plugin_record import PluginRecord, Registered
@@ -27,6 +35,7 @@ __all__ = ["Answers", "Offered", "Trace", "ask", "implementations"]
 
 Item = TypeVar("Item")
 Named = TypeVar("Named", NamedSpec, NamedTemplate)
+ItemOffered = TypeVar("ItemOffered", NamedSpec, NamedTemplate, KnownPlugin)
 Trace = Callable[[PluginRecord, str, dict[str, object], object], None]
 """Told of each hook call: the plugin, the hook, the arguments, the answer (an exception where it raised)."""
 
@@ -34,10 +43,10 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-class Offered(NamedTuple, Generic[Named]):
-    """A spec or a template, and the plugin that offers it."""
+class Offered(NamedTuple, Generic[ItemOffered]):
+    """A spec, a template or a known plugin, and the plugin that offers it."""
 
-    item: Named
+    item: ItemOffered
     record: PluginRecord
 
 
@@ -49,6 +58,7 @@ class Answers(NamedTuple):
     """What plugins offered that then failed: whoever asks for it learns why it isn't there."""
     specs: list[Offered[NamedSpec]]
     templates: list[Offered[NamedTemplate]]
+    known: list[Offered[KnownPlugin]]
 
 
 class BadAnswer(Exception):
@@ -65,8 +75,8 @@ def implementations(manager: PluginManager, hook: str, records: Iterable[PluginR
 
 def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> Answers:
     """Call every registration hook of every active plugin; one that answers badly is marked failed and unregistered."""
-    answers = Answers([], [], [], [])
-    for hook in (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK):
+    answers = Answers([], [], [], [], [])
+    for hook in (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, KNOWN_PLUGINS_HOOK):
         for record, implementation in implementations(manager, hook, records).items():
             try:
                 items = _call(record, implementation, hook, trace)
@@ -74,6 +84,8 @@ def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> An
                     answers.specs.extend(Offered(_read(_check_spec, item), record) for item in items)
                 elif hook == TEMPLATES_HOOK:
                     answers.templates.extend(Offered(_read(_check_template, item), record) for item in items)
+                elif hook == KNOWN_PLUGINS_HOOK:
+                    answers.known.extend(Offered(_read(_check_known, item), record) for item in items)
                 else:
                     components = [_read(_check_component, item) for item in items]
                     _check_names(components)
@@ -86,6 +98,7 @@ def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> An
     answers.components[:] = [offer for offer in answers.components if offer.record.state == "active"]
     answers.specs[:] = [offer for offer in answers.specs if offer.record.state == "active"]
     answers.templates[:] = [offer for offer in answers.templates if offer.record.state == "active"]
+    answers.known[:] = [offer for offer in answers.known if offer.record.state == "active"]
     return answers
 
 
@@ -99,7 +112,7 @@ def _call(record: PluginRecord, implementation: HookImpl, hook: str, trace: Trac
         trace(record, hook, {}, error)
         raise BadAnswer(f"raised {in_words(error)}") from error
     trace(record, hook, {}, answer)
-    if isinstance(answer, (Component, NamedSpec, NamedTemplate)):
+    if isinstance(answer, (Component, NamedSpec, NamedTemplate, KnownPlugin)):
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):
         raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
@@ -168,6 +181,20 @@ def _check_named(item: object, form: type[Named], what: str, place: str, is_ther
             f'gives the {what} "{name}" the path {_quote(path)}, which isn\'t an absolute path of a {place}'
         )
     return form(name, path, summary)
+
+
+def _check_known(item: object) -> KnownPlugin:
+    if not isinstance(item, KnownPlugin):
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not KnownPlugin(name, offers)")
+    name, offers, folder = item.name, item.offers, item.folder
+    if not isinstance(name, str) or not NAME.fullmatch(name) or not isinstance(folder, str):
+        raise BadAnswer(f"names the known plugin {_quote(name)}, which isn't the name of a distribution")
+    kept = {_plain(what): tuple(map(_plain, names)) for what, names in offers.items()}
+    wrong = kept.keys() - {*KINDS, "spec", "command"}
+    if wrong or not all(isinstance(each, str) for names in kept.values() for each in names):
+        known = ", ".join([*KINDS, "spec", "command"])
+        raise BadAnswer(f"says that {name} offers {_quote(offers)}; give names by what they are: {known}")
+    return KnownPlugin(_plain(name), kept, _plain(folder))
 
 
 def _check_names(components: list[Component]) -> None:

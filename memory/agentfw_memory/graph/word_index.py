@@ -129,7 +129,7 @@ class WordIndex:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def put(self, number: int, text: str, part: int) -> None:
+    def put(self, number: int, text: str, part: int = SHARED) -> None:
         """Add a skill, or replace its text and part."""
         counted = Counter(terms(text))
         if number in self._texts:

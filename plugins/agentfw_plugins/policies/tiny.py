@@ -33,8 +33,7 @@ __all__ = ["TinyPolicy", "TinySettings"]
 class TinySettings(Settings):
     model: str = Field(
         "tiny",
-        description="Folder of a small Llama, or an included model: tiny, tiny-assistant, tiny-merchant, "
-        "tiny-proactive or tiny-sums.",
+        description="Folder of a small Llama, or the name of an installed model, such as tiny or tiny-sums.",
     )
     batch: int = Field(64, ge=1, description="Maximum number of answers generated at once.")
     max_tokens: int = Field(400, ge=1, description="Maximum tokens of an answer, unless the run sets it.")

@@ -26,11 +26,11 @@ from agentfw_rewardmodels.timing.jsonl import (
     turn_row,
     write_rows,
 )
-from agentfw_rewardmodels.timing.matching import agreements, same_value
-from agentfw_rewardmodels.timing.metrics import Rewards, TurnScores, rewards, score_turn
-from agentfw_rewardmodels.timing.questions import asked_missing, information_consistency, next_questions
+from agentfw_rewardmodels.timing.matching import agreements, normalise, same_value
+from agentfw_rewardmodels.timing.metrics import RATES, Counted, Rewards, TurnScores, rewards, score_turn
+from agentfw_rewardmodels.timing.questions import Encode, asked_missing, information_consistency, next_questions
 from agentfw_rewardmodels.timing.ranking import Figures, Rank, Ranking, difference, rank
-from agentfw_rewardmodels.timing.rating import Rating, mean_rating, rating_question, read_rating
+from agentfw_rewardmodels.timing.rating import SCALE, Rating, mean_rating, rating_question, read_rating
 from agentfw_rewardmodels.timing.reading import Answer, read_answer, read_value
 from agentfw_rewardmodels.timing.rule_annotator import annotate
 from agentfw_rewardmodels.timing.run_agreement import MetricAgreement, RunAgreement, run_agreement
@@ -38,15 +38,19 @@ from agentfw_rewardmodels.timing.scoring import Estimate, ReadyActions, Report, 
 from agentfw_rewardmodels.timing.windows import Windows
 
 __all__ = [
+    "RATES",
+    "SCALE",
     "STATUSES",
     "Action",
     "AlignmentReport",
     "Annotation",
     "Answer",
     "Catalog",
+    "Counted",
     "Dependencies",
     "Dialogue",
     "Domain",
+    "Encode",
     "Estimate",
     "Figures",
     "Input",
@@ -81,6 +85,7 @@ __all__ = [
     "load_domain",
     "mean_rating",
     "next_questions",
+    "normalise",
     "over_seeds",
     "rank",
     "rating_question",

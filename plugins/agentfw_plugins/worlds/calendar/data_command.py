@@ -1,12 +1,9 @@
-"""`agentfw data`: write the data sets of the built-in benchmarks, and check organisations of your own.
+"""`agentfw data make calendar` and `agentfw data check calendar`: the benchmark on disk, and organisations of your own.
 
     agentfw data make calendar --out data --users 40 --seed 7
-    agentfw data make assistant --out logs
     agentfw data check calendar my_organisations
-    agentfw data check etapp ETAPP
-    agentfw data warm merchant --cache analyses.db
 
-This module is imported for `agentfw data --help`, so each command imports what it needs.
+This module is imported for `agentfw data make --help`, so each command imports what it needs.
 """
 
 from __future__ import annotations
@@ -19,37 +16,11 @@ import click
 from agentfw.out import Out
 
 from ...command_options import json_option
-from ..assistant.data_command import make_assistant
-from ..etapp.data_command import check_etapp, make_etapp_hard
-from ..merchant.data_command import make_merchant, warm_merchant
 
-__all__ = ["data"]
+__all__ = ["check_calendar", "make_calendar"]
 
 
-@click.group()
-def data() -> None:
-    """Write and check the data sets of the benchmarks."""
-
-
-@data.group()
-def make() -> None:
-    """Write a data set to disk."""
-
-
-make.add_command(make_assistant)
-make.add_command(make_etapp_hard)
-make.add_command(make_merchant)
-
-
-@data.group()
-def warm() -> None:
-    """Do work beforehand that runs would do one by one."""
-
-
-warm.add_command(warm_merchant)
-
-
-@make.command("calendar")
+@click.command("calendar")
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Output directory."
 )
@@ -108,15 +79,7 @@ def make_calendar(
     out.line(f"written to {folder}; MANIFEST.json lists the files")
 
 
-@data.group()
-def check() -> None:
-    """Check the sources of a data set."""
-
-
-check.add_command(check_etapp)
-
-
-@check.command("calendar")
+@click.command("calendar")
 @click.argument("organisations", type=click.Path(exists=True, path_type=Path))
 @json_option
 def check_calendar(organisations: Path, out: Out) -> None:

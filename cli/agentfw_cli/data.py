@@ -1,0 +1,62 @@
+"""`agentfw data`: the data sets of worlds, made and checked by commands that the worlds bring.
+
+A world's command is an entry point of the group `agentfw.data`, called VERB.WORLD, such as `make.calendar`.
+
+    agentfw data make calendar --out data --users 40 --seed 7
+    agentfw data check calendar my_organisations
+
+It is imported when it is called or its help is shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from agentfw_cli.common import load_command, unknown_name
+
+if TYPE_CHECKING:
+    from agentfw.metadata import EntryPoint
+
+__all__ = ["data"]
+
+_GROUP = "agentfw.data"
+_VERBS = {
+    "make": "Write a data set to disk.",
+    "check": "Check the sources of a data set.",
+    "warm": "Do work beforehand that runs would do one by one.",
+}
+
+
+class _Worlds(click.Group):
+    """The commands of all worlds for one verb."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self._offers())
+
+    def get_command(self, context: click.Context, name: str) -> click.Command:
+        offers = self._offers()
+        if name not in offers:
+            raise unknown_name(f"data set to {self.name}", name, offers)
+        return load_command(f'the command "data {self.name} {name}"', offers[name])
+
+    def _offers(self) -> dict[str, list[EntryPoint]]:
+        """Who offers a command, by the world's name."""
+        from agentfw.metadata import entry_points
+
+        found: dict[str, list[EntryPoint]] = {}
+        for entry in sorted(entry_points(_GROUP), key=lambda entry: entry.name):
+            verb, _, world = entry.name.partition(".")
+            if verb == self.name:
+                found.setdefault(world, []).append(entry)
+        return found
+
+
+@click.group()
+def data() -> None:
+    """Write and check the data sets of worlds."""
+
+
+for _verb, _words in _VERBS.items():
+    data.add_command(_Worlds(_verb, help=_words))

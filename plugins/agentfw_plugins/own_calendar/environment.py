@@ -1,0 +1,299 @@
+"""A person's own calendar as an environment: conflicts from a file, and answers from the person.
+
+What the policy decides is a proposal; what the person answers is the truth. So every policy of the benchmark works here
+on the same lines, and the person's answer takes the place of the feedback.
+
+    environment = RealConflicts(agenda, person, known, home)
+    await Engagement(environment, agent).run(Task(0, 0, "ana@lab.example"))
+
+Before the first conflict an agent is shown `past`: what the person decided in earlier sessions, the tags as data and
+the last few as text. Nothing takes time here: the next conflict comes when the last is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+from agentfw import Environment, Intervention, Task, Turn, World, action
+from agentfw.errors import InterventionRefused
+
+from ..worlds.calendar.environment import CalendarConflicts, Letter, with_letters
+from ..worlds.calendar.event_attributes import LETTERS, event_line
+from .answers import Answer, Candidate, Person, Question
+from .conflicts import Agenda
+from .occurrences import Occurrence
+from .person_file import PersonFile
+from .reasons import reasons
+from .tagging import tags
+
+__all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
+
+MOST_CONFLICTS = 200
+"""Maximum number of questions per session; the next session continues."""
+_TURNS = 4
+_REMEMBERED = 300
+"""Number of past decisions shown as data."""
+_TOLD = 5
+"""Number of past decisions shown as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One conflict and what was decided."""
+
+    question: Question
+    kept: Occurrence | None
+    """None if all were left as they are."""
+    declined: tuple[Occurrence, ...]
+    why: str
+    known: bool
+    """Whether it was decided in an earlier session and not asked again."""
+
+
+class RealConflicts(Environment):
+    """See `CalendarConflicts`: an agent is told the same."""
+
+    headline = "changed"
+    lower_is_better = True
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        person: Person,
+        known: PersonFile,
+        home: tzinfo,
+        *,
+        anew: bool = False,
+        settled: dict[frozenset[str], Outcome] | None = None,
+    ) -> None:
+        self.agenda, self.person, self.known, self.home, self.anew = agenda, person, known, home, anew
+        self.settled: dict[frozenset[str], Outcome] = {} if settled is None else settled
+        """What was decided in this session, by the keys of the events. It isn't asked again."""
+        self.outcomes: list[Outcome] = []
+        self.stopped = False
+        """Whether conflicts remain that were not asked about."""
+        self.undo = False
+        """Whether the person takes back their last answer."""
+
+    def goal(self) -> str:
+        return CalendarConflicts().goal()
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self._number = self._turns = self._changed = 0
+        self._decided = False
+        self._question: Question | None = None
+        past = self.known.decisions[-_REMEMBERED:]
+        if past:
+            rounds = [
+                {
+                    "events": decision["events"],
+                    "accepted": decision["accepted"],
+                    "reasons": decision.get("reasons", []),
+                }
+                for decision in past
+            ]
+            world.observe("past", {"rounds": rounds}, text="\n".join(_told(decision) for decision in past[-_TOLD:]))
+        self._open()
+
+    @action
+    def decide(self, accept: Letter, ranking: list[Letter] = [], reason: str = "") -> None:  # noqa: B006
+        """Keep one event and decline the others.
+
+        accept: the letter of the event to keep
+        ranking: the letters of all events, the one to keep first
+        reason: why, in a few words
+        """
+        assert self._question is not None
+        letters = [candidate.letter for candidate in self._question.candidates]
+        if accept not in letters:
+            raise InterventionRefused(f"there is no event {accept}; there is {', '.join(letters)}")
+        self._decided = True
+        self._ask(accept, reason)
+
+    def intervene(self, intervention: Intervention) -> None:
+        if intervention.name == "decide":
+            if self._question is None:
+                raise InterventionRefused("no conflict is open; the next one comes by itself")
+            intervention = with_letters(intervention)
+        super().intervene(intervention)
+
+    def turned(self, turn: Turn) -> None:
+        if self.stopped:
+            return
+        if self._decided:
+            self._decided = False
+            self._open()
+            return
+        self._turns += 1
+        left = _TURNS - self._turns
+        if left == 0:
+            self._ask("", "")
+            self._open()
+        elif not turn.calls:
+            words = f"undecided: {left} more turn{'s' if left > 1 else ''} for this conflict."
+            self.world.observe("undecided", {"round": self._number, "turns_left": left}, text=words)
+
+    def outcome(self) -> Mapping[str, float]:
+        asked = [outcome for outcome in self.outcomes if not outcome.known]
+        return {
+            "changed": self._changed / max(1, len(asked)),
+            "conflicts": float(len(self.outcomes)),
+            "declined": float(sum(len(outcome.declined) for outcome in self.outcomes)),
+        }
+
+    def _open(self) -> None:
+        """Show the next conflict that the person hasn't decided before."""
+        if self.stopped:
+            return
+        while (group := self.agenda.next()) is not None:
+            settled = self.settled.get(frozenset(one.key for one in group))
+            if settled is not None:
+                self._settle(settled)
+                continue
+            kept = None if self.anew else self.known.decided(one.key for one in group)
+            if kept is None:
+                break
+            keeping = next(one for one in group if one.key == kept)
+            others = tuple(one for one in group if one is not keeping)
+            self._settle(Outcome(self._asked(group), keeping, others, "", True))
+        if group is None or self._number == MOST_CONFLICTS:
+            self.stopped = group is not None
+            self._end()
+            return
+        self._number, self._turns = self._number + 1, 0
+        self._question = self._asked(group)
+        self.world.round(self._number, of=self._question.of)
+        data, text = self._conflict(self._question)
+        self.world.observe("conflict", data, text=text)
+
+    def _asked(self, group: list[Occurrence]) -> Question:
+        candidates = tuple(
+            Candidate(letter, one, tags(one, self.agenda.people, self.home))
+            for letter, one in zip(LETTERS, group, strict=False)
+        )
+        to_come = self.agenda.remaining(MOST_CONFLICTS - self._number)
+        also = tuple(self.agenda.that_day(group))
+        return Question(self._number, max(self._number, self._number - 1 + to_come), candidates, also, "", "")
+
+    def _conflict(self, question: Question) -> tuple[dict[str, Any], str]:
+        """A conflict as values and as text, as the benchmark has it."""
+        first = min(candidate.one.start for candidate in question.candidates).astimezone(self.home)
+        when = f"{first:%a %H:%M}"
+        lines = [f"conflict: {first:%d %B}, {when}, for the owner"]
+        also = [
+            {
+                "start": "all day" if one.entry.all_day else f"{one.start.astimezone(self.home):%H:%M}",
+                "title": "busy",  # a server gets no titles of events that it needn't decide about
+            }
+            for one in question.also
+        ]
+        if also:
+            lines.append("also that day: " + ", ".join(f"{event['start']} {event['title']}" for event in also))
+        lines += [event_line(each.letter, each.title, each.tags) for each in question.candidates]
+        events = [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates]
+        data = {
+            "round": question.number,
+            "week": first.isocalendar().week,
+            "when": when,
+            "user": "",
+            "role": "",
+            "organisation": "",
+            "archetype": "",
+            "events": events,
+            "also": also,
+        }
+        return data, "\n".join(lines)
+
+    def _ask(self, proposed: str, reason: str) -> None:
+        """Ask the person, save the answer, and report it."""
+        assert self._question is not None
+        asked = self._question
+        question = Question(asked.number, asked.of, asked.candidates, asked.also, proposed, " ".join(reason.split()))
+        self._question = None
+        answer = self.person.answer(question)
+        if answer.stop or answer.undo:
+            self.stopped, self.undo = True, answer.undo
+            self._end()
+            return
+        self._changed += answer.keep != proposed
+        self.world.measure("changed", float(answer.keep != proposed))
+        if not answer.keep:
+            self._decide(Outcome(question, None, (), answer.why, False))
+            self.person.told(question, answer, "")
+            self.world.observe("left", {"round": self._number}, text="left: all of them stay as they are.")
+            return
+        kept = question.candidate(answer.keep)
+        others = tuple(each.one for each in question.candidates if each is not kept)
+        outcome = Outcome(question, kept.one, others, answer.why, False)
+        if not self.person.is_person:
+            # Nothing is learned from a proposal that nobody looked at.
+            self._decide(outcome)
+            self.person.told(question, answer, "")
+            self.world.observe("taken", {"round": self._number}, text="taken: nobody was asked about this one.")
+            return
+        events = [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates]
+        said = reasons(answer.why, events, answer.keep)
+        learned = self.known.note(
+            {
+                "keys": sorted(each.one.key for each in question.candidates),
+                "kept": kept.one.key,
+                "events": events,
+                "accepted": answer.keep,
+                "proposed": proposed,
+                "why": answer.why,
+                "reasons": said,
+            }
+        )
+        self._decide(outcome)
+        self.person.told(question, answer, learned)
+        self._feedback(question, answer, said)
+
+    def _decide(self, outcome: Outcome) -> None:
+        """Settle a conflict that was asked about."""
+        self.settled[frozenset(each.one.key for each in outcome.question.candidates)] = outcome
+        self._settle(outcome)
+
+    def _settle(self, outcome: Outcome) -> None:
+        group = [candidate.one for candidate in outcome.question.candidates]
+        if outcome.kept is None:
+            self.agenda.leave(group)
+        else:
+            self.agenda.keep(group, outcome.kept)
+        self.outcomes.append(outcome)
+
+    def _feedback(self, question: Question, answer: Answer, said: list[str]) -> None:
+        right = answer.keep == question.proposed
+        self.world.utility(float(right), "proposed what the person keeps")
+        if not question.proposed:
+            verdict = f"none, nothing was taken and {answer.keep} is kept."
+        else:
+            kept = f"{answer.keep} is kept."
+            verdict = f"right, {kept}" if right else f"wrong, {question.proposed} was taken and {kept}"
+        data = {
+            "round": question.number,
+            "accepted": answer.keep,
+            "chosen": question.proposed,
+            "right": right,
+            "because": {"principle": "", "valued": True},
+            "said": answer.why,
+            "reasons": said,
+        }
+        self.world.observe(
+            "feedback", data, text=f'feedback: {verdict} "{answer.why}"' if answer.why else f"feedback: {verdict}"
+        )
+
+    def _end(self) -> None:
+        self.world.finish(**self.outcome())
+
+
+def _told(decision: Mapping[str, Any]) -> str:
+    """A past decision in a line."""
+    events, accepted = decision["events"], decision["accepted"]
+    (kept,) = [event["title"] for event in events if event["letter"] == accepted]
+    others = "; ".join(event["title"] for event in events if event["letter"] != accepted)
+    why = f' "{decision["why"]}"' if decision.get("why") else ""
+    return f"past: {kept} was kept, and not {others}.{why}"

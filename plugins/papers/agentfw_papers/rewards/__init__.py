@@ -1,0 +1,1 @@
+"""Rewards that several worlds build on."""

@@ -1,0 +1,1 @@
+"""The worlds of the papers, one folder each."""

@@ -1,0 +1,93 @@
+"""The proactiveness rating (PR) of a run: a judge rates what was predicted at each turn, without any reference.
+
+A rating of -1 says that a turn can't be judged, and is left out of the mean. The mean is over the turns of a dialogue,
+then over dialogues. Unlike PT it is an opinion, and depends on the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentfw import Message
+from agentfw.statistics import Interval, bootstrap
+from agentfw_rewardmodels.timing import SCALE, mean_rating, rating_question, read_rating
+
+from .asking import Asked, Asker, Progress, Question
+from .environment import read_turn
+from .view_data import Dialogues, turns_of
+
+__all__ = ["Rater", "Ratings"]
+
+JOURNAL = "ratings.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratings(Asked):
+    """What the judge said."""
+
+    by_dialogue: dict[str, list[int]]
+    failed: dict[str, str]
+    """Turns that got no rating, with what was wrong with the answer."""
+
+    @property
+    def mean(self) -> Interval | None:
+        """None if no turn could be judged."""
+        means = [mean for ratings in self.by_dialogue.values() if (mean := mean_rating(ratings)) is not None]
+        return bootstrap(means) if means else None
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """How many turns got each rating."""
+        given = [rating for ratings in self.by_dialogue.values() for rating in ratings]
+        return {value: given.count(value) for value in SCALE}
+
+    def facts(self) -> dict[str, Any]:
+        mean = self.mean
+        return {
+            "pr": None if mean is None else {"mean": mean.estimate, "low": mean.low, "high": mean.high},
+            "dialogues": 0 if mean is None else mean.count,
+            "counts": {str(value): count for value, count in self.counts.items()},
+            "failed": self.failed,
+            "answers": self.answers,
+            "from_before": self.from_before,
+            "retried": self.retried,
+            "tokens": self.tokens,
+        }
+
+
+class Rater:
+    """Asks a judge about the predictions of a run, or of the last evaluation of a training."""
+
+    def __init__(self, predicted: Dialogues, asker: Asker, *, most: int | None = None) -> None:
+        """`most` is the maximum number of dialogues."""
+        self.predicted, self.asker = predicted, asker
+        self.dialogues = list(predicted.stages[-1].by_dialogue)[:most]
+
+    async def rate(self, journal: Path, progress: Progress = lambda done, all: None) -> Ratings:
+        questions = [one for dialogue in self.dialogues for one in self._questions(dialogue)]
+        records, asked = await self.asker.ask(questions, journal, progress)
+        by_dialogue: dict[str, list[int]] = {dialogue: [] for dialogue in self.dialogues}
+        failed: dict[str, str] = {}
+        for one, record in zip(questions, records, strict=True):
+            rating = None if record["failure"] else read_rating(record["answer"]).value
+            if rating is None:
+                failed[f"turn {one.turns[0]} of {one.dialogue}"] = record["failure"]
+            else:
+                by_dialogue[one.dialogue].append(rating)
+        return Ratings(by_dialogue=by_dialogue, failed=failed, **vars(asked))
+
+    def _questions(self, dialogue: str) -> Iterator[Question]:
+        example, catalog = self.predicted.examples[dialogue], self.predicted.environment.catalog
+        for _, _, turn in turns_of(self.predicted.stages[-1].by_dialogue[dialogue]):
+            answer = read_turn(turn, catalog)
+            asked = rating_question(example.dialogue.turns[: turn.round], answer.opportunities)
+            messages = tuple(Message(one["role"], one["content"]) for one in asked)
+            yield Question(dialogue, (turn.round,), messages, _failures)
+
+
+def _failures(text: str) -> Sequence[str]:
+    failure = read_rating(text).failure
+    return [failure] if failure else []

@@ -1,0 +1,224 @@
+"""When to leave what one is doing: a learned policy on the timeline beside loops and patches.
+
+The tables of docs/results/patrol.md:
+
+    python tests/benchmarks/patrol_table.py
+    python tests/benchmarks/patrol_table.py --depth 2 --tables tables --pictures docs/pictures --json
+
+All controllers patrol the same tasks with the same primitives. They differ in when they hear of an alarm and in how
+they decide. The paper's figures stand beside ours where its text still has them.
+
+`--tables` saves the learned tables. A run follows one with:
+
+    agentfw run patrol --set environment.depth=2 --policy qtable --set policy.table=tables/patrol-2.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentfw import EventDriven, Interface, Intervention, Policy, StepLoop
+from agentfw.report import Bar, Canvas, bar_chart
+from agentfw.runs import in_processes, usual_processes
+from agentfw.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
+from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings
+from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
+from agentfw_plugins.learners.table_training import play, train
+from agentfw_plugins.policies.qtable import QTablePolicy
+from agentfw_plugins.policies.value_table import Table
+
+CONTROLLERS = ("learned", "patchpro", "patch", "loop", "greedy", "greedy loop")
+"""`learned`, the patches and `greedy` hear of alarms at once; the loops, between two pieces of work. `loop` responds to
+every alarm that is still active then; `greedy` and `greedy loop` to those that can be reached."""
+
+_PATCHES = ("patchpro", "patch")
+_CHOICES = [None, Intervention("respond")]
+FIGURES = ("return", "difference", "resolved", "expired", "ticks", "cost")
+PAPER = {
+    (1, "learned"): {"return": "896.6", "resolved": "90.9%", "expired": "8.0%", "ticks": "10.9"},
+    (1, "loop"): {"resolved": "51.5%", "expired": "47.1%"},
+    (2, "learned"): {"return": "175.1", "resolved": "62.8%", "expired": "36.5%"},
+    (3, "learned"): {"return": "143.3", "resolved": "62.4%", "expired": "36.8%"},
+}
+"""By depth and controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatrolRow:
+    """One controller."""
+
+    controller: str
+    figures: dict[str, Interval]
+    difference: PairedDifference | None
+    """Of the return to the learned controller's, task by task."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatrolTable:
+    """Result of the experiment."""
+
+    depth: int
+    training: int
+    episodes: int
+    seed: int
+    rows: list[PatrolRow]
+    table: Table
+
+    def picture(self, *, width: float = 880) -> Canvas:
+        """The return of each controller."""
+        bars = [
+            Bar(row.controller, row.figures["return"].estimate, row.figures["return"].low, row.figures["return"].high)
+            for row in self.rows
+        ]
+        level = "in one piece" if self.depth == 1 else f"in {self.depth} phases"
+        note = f"mean return of {self.episodes} episodes; lines: 95% intervals"
+        return bar_chart(bars, title=f"A patrol that handles checkpoints {level}", x_label=note, width=width)
+
+
+def measure_patrol(
+    depth: int = 1, *, training: int = 4000, episodes: int = 1000, seed: int = 42, processes: int | None = None
+) -> PatrolTable:
+    """Train the learned controller, and play all of them."""
+    names = [name for name in CONTROLLERS if depth > 1 or name not in _PATCHES]
+    jobs = [(depth, name, training, episodes, seed) for name in names]
+    found = in_processes(_play, jobs, processes or usual_processes(len(jobs)))
+    first = found[0].returns
+    rows = [
+        PatrolRow(name, _figures(one), None if name == names[0] else paired_difference(one.returns, first))
+        for name, one in zip(names, found, strict=True)
+    ]
+    assert found[0].table is not None
+    return PatrolTable(depth, training, episodes, seed, rows, found[0].table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """One controller's episodes, figure by figure."""
+
+    returns: list[float]
+    outcomes: dict[str, list[float]]
+    table: Table | None
+
+
+def _figures(one: _Played) -> dict[str, Interval]:
+    alarms, resolved, expired = (one.outcomes[name] for name in ("alarms", "resolved", "expired"))
+    over = [sum(pair) for pair in zip(resolved, expired, strict=True)]
+    return {
+        "return": bootstrap(one.returns),
+        # Ratios of the totals, as in the paper: an episode with few alarms weighs little.
+        "resolved": bootstrap_ratio(resolved, alarms),
+        "expired": bootstrap_ratio(expired, alarms),
+        "ticks": bootstrap_ratio(one.outcomes["active"], over),
+        "cost": bootstrap(one.outcomes["cost"]),
+        "handled": bootstrap(one.outcomes["handled"]),
+    }
+
+
+def _play(job: tuple[int, str, int, int, int]) -> _Played:
+    depth, name, training, count, seed = job
+    settings = PatrolSettings.model_validate({"depth": depth})
+    table = train(lambda: Patrol(settings), _CHOICES, episodes=training, seed=seed) if name == "learned" else None
+    interface: Interface = StepLoop() if name.endswith("loop") else EventDriven()
+    policy: Policy
+    if table is not None:
+        policy = QTablePolicy.of(table)
+    else:
+        policy = PatrolController(ControllerSettings.model_validate({"controller": name.removesuffix(" loop")}))
+    returns: list[float] = []
+    outcomes: dict[str, list[float]] = {}
+    for episode in play(lambda: Patrol(settings), policy, Patrol(settings).tasks(count, seed, "test"), interface):
+        returns.append(episode.utility)
+        for key, value in episode.outcome.items():
+            outcomes.setdefault(key, []).append(value)
+    return _Played(returns, outcomes, table)
+
+
+def measure(
+    depths: Sequence[int],
+    training: int,
+    episodes: int,
+    seed: int,
+    jobs: int | None,
+    tables: Path | None,
+    pictures: Path | None,
+) -> dict[str, Any]:
+    rows = []
+    began, worked = time.perf_counter(), _worked()
+    for depth in depths:
+        table = measure_patrol(depth, training=training, episodes=episodes, seed=seed, processes=jobs)
+        for row in table.rows:
+            figures: dict[str, Any] = {
+                name: {"mean": one.estimate, "low": one.low, "high": one.high} for name, one in row.figures.items()
+            }
+            if row.difference is not None:
+                gap = row.difference.difference
+                figures["difference"] = {"mean": gap.estimate, "low": gap.low, "high": gap.high}
+            rows.append({"depth": depth, "controller": row.controller, **figures})
+        if tables is not None:
+            tables.mkdir(parents=True, exist_ok=True)
+            table.table.save(tables / f"patrol-{depth}.json")
+        if pictures is not None:
+            (pictures / f"patrol-{depth}.svg").write_text(table.picture().to_svg(), "utf-8")
+    took = {"seconds": round(time.perf_counter() - began, 1), "cpu_seconds": round(_worked() - worked, 1)}
+    return {"training": training, "episodes": episodes, "seed": seed, **took, "rows": rows}
+
+
+def _worked() -> float:
+    """Seconds of CPU time, of this process and of its workers that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--depth", type=int, choices=(1, 2, 3), action="append")
+    parser.add_argument("--training", type=int, default=4000)
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--tables", type=Path, help="a folder for the learned tables")
+    parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    depths = options.depth or [1, 2, 3]
+    result = measure(
+        depths,
+        options.training,
+        options.episodes,
+        options.seed,
+        options.jobs,
+        options.tables,
+        options.pictures,
+    )
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    print(
+        f"{result['training']} episodes to learn from, {result['episodes']} to measure on, seed {result['seed']}; "
+        "means and 95% intervals, the paper's figures in brackets; difference: in return, to the learned one on the "
+        f"same tasks; {result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s of CPU time"
+    )
+    print("| depth | controller | " + " | ".join(FIGURES) + " |")
+    print("| --- | --- |" + " --- |" * len(FIGURES))
+    for row in result["rows"]:
+        paper = PAPER.get((row["depth"], row["controller"]), {})
+        cells = [_cell(name, row[name], paper.get(name)) if name in row else "" for name in FIGURES]
+        print(f"| {row['depth']} | {row['controller']} | " + " | ".join(cells) + " |")
+    return result
+
+
+def _cell(name: str, figure: dict[str, float], paper: str | None) -> str:
+    shape = ".1%" if name in ("resolved", "expired") else ".1f"
+    text = f"{figure['mean']:{shape}} [{figure['low']:{shape}}, {figure['high']:{shape}}]"
+    return text if paper is None else f"{text} ({paper})"
+
+
+if __name__ == "__main__":
+    main()

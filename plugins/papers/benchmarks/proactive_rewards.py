@@ -1,0 +1,319 @@
+"""The reward rules of the ProActor paper side by side, from one small model, with a program as judge.
+
+    python tests/benchmarks/proactive_rewards.py --work FOLDER
+    python tests/benchmarks/proactive_rewards.py --work FOLDER --table lambda --seeds 7 8 9 --jobs 2 --json
+
+Every row is `agentfw train proactive` with other rewards and nothing else changed but what the table is about, measured
+on the same held-out turns before and after:
+
+- rules: agreement alone, the judge alone, and the mixtures between them (row D2 of the specification)
+- lambda: the judge's highest share in the adaptive rule (D3)
+- level: rewards of a turn, and means of the dialogue up to it, in whole dialogues (D4)
+- cap: the importance ratio capped at 10 and at 100, with eight steps an update (D5)
+
+What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside on the same
+turns, because eager gets the best timing without learning anything.
+
+Required: of the rules, PT and RAR of Custom RULER above those of RAC with intervals apart, AC of RAC at least that of
+Custom RULER, PT of Adaptive RULER between the two. Of lambda, a rank correlation with the slopes of PT and RAR of at
+least 0.9, and with that of AC of at most 0. Of the levels, PT higher with turns. Of the caps, what comes of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from agentfw import Host, HostOptions, Run
+from agentfw.runs import RunFolder, apply_assignments, parse_spec, read_spec
+from agentfw.statistics import Interval, bootstrap
+from agentfw_papers.worlds.proactive.environment import Proactive
+from agentfw_papers.worlds.proactive.settings import ProactiveSettings
+from agentfw_rewardmodels.timing import Figures, rank, run_agreement
+
+_SLOPES = ("ac", "max_ac", "pt", "rar", "ftr")
+_CURVES = ("reward", "ac", "max_ac", "pt", "rar", "ready", "balance")
+FIGURES = ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready", "balance")
+_RULES = (
+    "Give credit for an action that is ready at the first turn at which it could be, and less the later it comes.",
+    "Deduct for an action that is ready although nothing in the dialogue supports it, and for one that is not ready "
+    "although everything it needs has been said.",
+)
+_JUDGE = {"policy": {"name": "timing_judge"}, "rules": list(_RULES)}
+
+Weights = Mapping[str, float | str]
+Variant = tuple[Weights, Mapping[str, Any]]
+"""The weights of a variant, and what else it sets."""
+
+
+def _weights(**weights: float | str) -> Weights:
+    return {("rubric" if name == "judge" else f"proactive_{name}"): weight for name, weight in weights.items()}
+
+
+def _adaptive(share: float) -> Weights:
+    return _weights(ac=f"ramp:1->{1 - share:g}", judge=f"ramp:{share:g}")
+
+
+def _of_level(level: str, **weights: float | str) -> Variant:
+    whole = {"environment": {"unit": "dialogue"}, "tasks": 4, "window": 1, "optimizer": {"gamma": 0.0}}
+    return _weights(**weights), {**whole, "reward": {f"proactive_{name}": {"level": level} for name in weights}}
+
+
+def _capped(cap: float) -> Variant:
+    return _weights(ac=1), {"optimizer": {"ratio_cap": cap}, "learner": {"minibatches": 4, "steps": 2}}
+
+
+TABLES: Mapping[str, Mapping[str, Variant]] = {
+    "rules": {
+        "RAC": (_weights(ac=1), {}),
+        "Max RAC": (_weights(max_ac=1), {}),
+        "Custom RULER": (_weights(judge=1), {}),
+        "Weighted": (_weights(ac=1, pt=0.05, ftr=-0.01), {}),
+        "Adaptive Metric": (
+            _weights(ac="stages:0,0.6,0.6", max_ac="stages:0.8,0,0", pt="stages:0.2,0.3,0", ftr="stages:0,-0.1,-0.4"),
+            {},
+        ),
+        "Adaptive RULER": (_adaptive(0.3), {}),
+    },
+    "lambda": {f"{share:g}": (_adaptive(share), {}) for share in (0.0, 0.3, 0.5, 0.75, 1.0)},
+    "level": {
+        f"{name}, {level}": _of_level(level, **{name: 1.0}) for name in ("ac", "pt") for level in ("turn", "trajectory")
+    },
+    "cap": {"10": _capped(10.0), "100": _capped(100.0)},
+}
+
+
+def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, host: Host) -> dict[str, Any]:
+    """The spec that ships, with what a variant is, and its seed."""
+    weights, changes = TABLES[table][variant]
+    spec = read_spec(Path(host.find_spec("train-proactive").path))
+    settings = {"rubric": _JUDGE}
+    spec["rewards"] = [
+        {"name": name, "weight": weight, "settings": settings.get(name, {})} for name, weight in weights.items()
+    ]
+    if table == "level":
+        # Turns of whole dialogues are compared by their number.
+        spec["optimizer"] = {"name": "roundwise", "settings": {"kl": 0.0, "ratio_cap": 10.0}}
+    spec = apply_assignments(spec, {"seed": seed, "updates": options.updates, "learner": {"decay": options.updates}})
+    spec = apply_assignments(spec, changes)
+    spec["evaluation"] |= {"every": max(1, options.updates // 2), "tasks": options.turns, "split": "test"}
+    return spec
+
+
+def folder_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> Path:
+    size = f"{options.updates} updates, {options.turns} turns"
+    return Path(options.work) / size / f"{table} {variant}, seed {seed}"
+
+
+def train(table: str, variant: str, seed: int, options: argparse.Namespace) -> None:
+    """One training, from its beginning or from where it was broken off."""
+    import torch
+
+    torch.set_num_threads(1)
+    host = Host.load(HostOptions())
+    root = folder_of(table, variant, seed, options)
+    found = list(root.glob("*/run.json"))
+    if found:
+        training = Run.open(RunFolder.open(found[0].parent), host)
+    else:
+        training = Run.create(parse_spec(spec_of(table, variant, seed, options, host)), host, root)
+    asyncio.run(training.execute())
+
+
+def run_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> RunFolder:
+    (about,) = folder_of(table, variant, seed, options).glob("*/run.json")
+    return RunFolder.open(about.parent)
+
+
+def stages_of(
+    table: str, variant: str, seed: int, options: argparse.Namespace
+) -> dict[int, dict[str, dict[str, float]]]:
+    """The figures of each evaluation, by episode. Every seed is measured on the same ones."""
+    stages = run_of(table, variant, seed, options).stages()
+    return {update: {each["episode"]: each["outcome"] for each in records} for update, records in stages.items()}
+
+
+def players(table: str, variant: str, seed: int, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """What the simple players get on the turns that the trainings are measured on."""
+    about = run_of(table, variant, seed, options).about["spec"]
+    environment = Proactive(ProactiveSettings.model_validate(about["environment"]["settings"]))
+    rows: dict[str, list[Mapping[str, float]]] = {}
+    for task in environment.tasks(options.turns, seed, about["evaluation"]["split"]):
+        for name, outcome in environment.references(task).items():
+            rows.setdefault(name, []).append(outcome)
+    return {name: _figures(outcomes) for name, outcomes in rows.items()}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    began = time.perf_counter()
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    variants = options.variants or list(TABLES[options.table])
+    jobs = [(options.table, variant, seed, options) for seed in options.seeds for variant in variants]
+    if options.jobs == 1:
+        for job in jobs:
+            train(*job)
+    else:
+        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+            for each in [pool.submit(train, *job) for job in jobs]:
+                each.result()
+    rows: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
+        rows.setdefault("before", _figures_of([stages[0] for stages in several]))
+        rows[variant] = _figures_of([stages[max(stages)] for stages in several])
+        # The mean change per step telescopes to last minus first.
+        rows[variant]["slopes"] = {
+            name: [
+                (_mean(stages[max(stages)].values(), name) - _mean(stages[0].values(), name)) / options.updates
+                for stages in several
+            ]
+            for name in _SLOPES
+        }
+    chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
+    found = {
+        "rows": rows,
+        "players": players(options.table, variants[0], options.seeds[0], options),
+        "pri": _ranked(rows),
+        "findings": _findings(rows, variants, options),
+    }
+    return {**chosen, "seconds": round(time.perf_counter() - began, 1), **found}
+
+
+def _findings(
+    rows: Mapping[str, Mapping[str, Any]], variants: Sequence[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    """What the table is asked for. Nothing where it has not all of its rows."""
+    if set(variants) != set(TABLES[options.table]):
+        return {}
+    if options.table == "rules":
+        alone, judged, mixed = (rows[name] for name in ("RAC", "Custom RULER", "Adaptive RULER"))
+        return {
+            "PT of the judge above that of agreement, intervals apart": judged["pt"]["low"] > alone["pt"]["high"],
+            "RAR of the judge above that of agreement, intervals apart": judged["rar"]["low"] > alone["rar"]["high"],
+            "AC of agreement at least that of the judge": alone["ac"]["mean"] >= judged["ac"]["mean"],
+            "PT of the adaptive rule between both": alone["pt"]["mean"] < mixed["pt"]["mean"] < judged["pt"]["mean"],
+        }
+    if options.table == "lambda":
+        slopes = {name: [statistics.fmean(rows[each]["slopes"][name]) for each in variants] for name in _SLOPES}
+        shares = [float(each) for each in variants]
+        return {f"rank correlation with {name}": round(_by_rank(shares, found), 3) for name, found in slopes.items()}
+    if options.table == "level":
+        return {
+            f"{name} as reward: PT of turns less that of trajectories, by seed": [
+                round((turn - whole) * options.updates, 4)
+                for turn, whole in zip(
+                    rows[f"{name}, turn"]["slopes"]["pt"], rows[f"{name}, trajectory"]["slopes"]["pt"], strict=True
+                )
+            ]
+            for name in ("ac", "pt")
+        }
+    return {f"capped at {cap}": _of_caps(cap, options) for cap in variants}
+
+
+def _of_caps(cap: str, options: argparse.Namespace) -> dict[str, Any]:
+    """How alike two trainings are (equations 39 to 42), and the largest importance ratio in any of them."""
+    lines = [run_of(options.table, cap, seed, options).updates() for seed in options.seeds]
+    found: dict[str, Any] = {"largest ratio": max(line["learner"]["ratio_largest"] for each in lines for line in each)}
+    if len(lines) > 1:
+        series = [{name: [line["rollouts"][name] for line in each] for name in _CURVES} for each in lines[:2]]
+        alike = run_agreement(*series)
+        found |= {"final": alike.final, "trajectory": alike.trajectory, "combined": alike.combined}
+    return {name: round(value, 3) for name, value in found.items() if value is not None}
+
+
+def _by_rank(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's rank correlation."""
+    ranks = [
+        [sum(other < value for other in values) + 0.5 * values.count(value) for value in values]
+        for values in (list(first), list(second))
+    ]
+    return statistics.correlation(*ranks)
+
+
+def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    found = {name: [one[name] for one in outcomes if one.get(name) is not None] for name in FIGURES}
+    return {name: _bounds(bootstrap(values)) for name, values in found.items() if values}
+
+
+def _figures_of(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
+    return _figures(_over_seeds(seeds)) | _ready([one for outcomes in seeds for one in outcomes.values()])
+
+
+def _ready(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """How ready actions are distributed over turns. Nothing where an episode is a whole dialogue."""
+    found = [one["ready"] for one in outcomes if "turns" not in one]
+    if not found:
+        return {}
+    quartiles = statistics.quantiles(found, n=4, method="inclusive")
+    return {"ready_quartiles": quartiles, "ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
+
+
+def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict[str, float]]:
+    """The means over seeds of every episode: the same turns in three seeds are no more turns for an interval."""
+    found = []
+    for episode in seeds[0]:
+        values: dict[str, list[float]] = {}
+        for outcomes in seeds:
+            for name, value in outcomes[episode].items():
+                values.setdefault(name, []).append(value)
+        found.append({name: statistics.fmean(several) for name, several in values.items()})
+    return found
+
+
+def _mean(outcomes: Iterable[Mapping[str, float]], name: str) -> float:
+    values = [one[name] for one in outcomes if one.get(name) is not None]
+    return sum(values) / len(values) if values else 0.0
+
+
+def _ranked(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """PRI within this group of rows."""
+    group = {}
+    for variant, row in rows.items():
+        ac, max_ac, pt, ftr, rar = (row.get(name, {}).get("mean", 0.0) for name in ("ac", "max_ac", "pt", "ftr", "rar"))
+        if ac:
+            group[variant] = Figures(ac=ac, max_ac=max_ac, difference=(max_ac - ac) / ac, pt=pt, ftr=ftr, rar=rar)
+    return {row.name: row.pri for row in rank(group).rows}
+
+
+def _bounds(one: Interval) -> dict[str, float]:
+    return {"mean": one.estimate, "low": one.low, "high": one.high}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--work", required=True, help="a folder for the trainings")
+    parser.add_argument("--table", choices=tuple(TABLES), default="rules")
+    parser.add_argument("--variants", nargs="+", help="of the table; default: all")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9], help="of the trainings")
+    parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=500, help="to measure on")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    result = measure(options)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return result
+    names = [name for name in FIGURES if any(name in row for row in result["rows"].values())]
+    print(f"{'':18}" + "".join(f"{name:>10}" for name in [*names, "PRI"]))
+    for variant, row in (result["rows"] | result["players"]).items():
+        cells = [f"{row[name]['mean']:10.3f}" if name in row else f"{'':10}" for name in names]
+        pri = f"{result['pri'][variant]:10.3f}" if variant in result["pri"] else ""
+        print(f"{variant:18}{''.join(cells)}{pri}")
+    for finding, value in result["findings"].items():
+        print(f"{finding}: {value}")
+    print(f"{result['seconds']:.0f} s; program as judge")
+    return result
+
+
+if __name__ == "__main__":
+    main()

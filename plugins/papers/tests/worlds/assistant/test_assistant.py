@@ -1,0 +1,302 @@
+"""The world of the assistant: what is hidden stays hidden, every fault has a way out, and no call breaks an app."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from agentfw import Engagement, Episode, Generation, Intervention, Moment, PolicyAgent, Request, Task
+from agentfw.errors import SettingsError
+from agentfw.statistics import bootstrap
+from agentfw_papers.worlds.assistant import rewards
+from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
+from agentfw_papers.worlds.assistant.domains import load_domains
+from agentfw_papers.worlds.assistant.environment import Assistant
+from agentfw_papers.worlds.assistant.linear_policy import LinearPolicy, LinearSettings
+from agentfw_plugins.policies.scripted import ScriptedPolicy
+
+VISIBLE = {"procedure", "proactive", "visible_personal", "stars"}
+"""What rewards may read."""
+
+
+def world(**settings: Any) -> Assistant:
+    return Assistant(AssistantSettings.model_validate(settings))
+
+
+def play(task: Task, policy: Any = None, **settings: Any) -> Episode:
+    return asyncio.run(Engagement(world(**settings), PolicyAgent(policy or ScriptedPolicy())).run(task))
+
+
+def many(count: int, policy: Any = None, split: str = "test", **settings: Any) -> list[Episode]:
+    return [play(task, policy, **settings) for task in world(**settings).tasks(count, 7, split)]
+
+
+@pytest.mark.slow
+def test_an_episode_depends_on_its_task_and_on_nothing_before_it() -> None:
+    tasks = world().tasks(60, 7, "test")
+    shuffled = random.Random(1).sample(tasks, len(tasks))
+
+    first = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in tasks}
+    second = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in shuffled}
+
+    assert first == second
+    assert len(set(first.values())) == 60
+
+
+def test_samples_of_a_task_begin_alike_and_users_with_one_query_are_shown_the_same_offers() -> None:
+    env = world()
+    tasks = env.tasks(400, 7, "train")
+    by_query: dict[str, set[tuple[str, ...]]] = {}
+    for task in tasks:
+        offers = tuple(item.id for item in env.errands.errand(task.user, task.index // 240 + 1).parts[0].offers)
+        by_query.setdefault(task.query, set()).add(offers)
+
+    assert all(len(offers) == 1 for offers in by_query.values())
+    assert max(sum(task.query == query for task in tasks) for query in by_query) >= 8
+    assert len({task.user for task in tasks}) == 240
+
+
+def test_a_run_can_go_on_with_the_days_after_those_of_another() -> None:
+    first, second = world(), world(skip=240)
+
+    tasks = second.tasks(240, 7, "train")
+
+    later = first.tasks(480, 7, "train")[240:]
+    assert [(task.user, task.query, task.seed) for task in tasks] == [(one.user, one.query, one.seed) for one in later]
+    assert second._errand(tasks[0]).day == 2
+
+
+@pytest.mark.slow
+def test_references_stand_where_they_should() -> None:
+    env = world()
+    found: dict[str, list[float]] = {}
+    for task in env.tasks(1500, 7, "test"):
+        for name, figures in env.references(task).items():
+            found.setdefault(name, []).append(figures["satisfaction"])
+    means = {name: fmean(values) for name, values in found.items()}
+
+    assert means["knows the truth"] == 1.0
+    assert means["random"] == pytest.approx(0.5, abs=0.02)
+    assert means["random"] < means["most famous"] <= 0.60
+    assert means["most famous"] < means["stated profile"] <= 0.70
+    assert means["stated profile"] + 0.15 < means["knows the circle"] < 1.0
+
+
+@pytest.mark.slow
+def test_every_fault_has_a_way_out() -> None:
+    played = many(120, difficulty="hard") + many(80)
+
+    assert {episode.outcome["procedure"] for episode in played} == {5.0}
+    assert {episode.outcome["proactive"] for episode in played} == {5.0}
+    assert sum("recovered" in episode.outcome for episode in played) > 50
+    assert all(episode.outcome.get("recovered", 1.0) == 1.0 for episode in played)
+
+
+@pytest.mark.slow
+def test_the_visible_view_tells_something_of_the_true_one_and_not_too_much() -> None:
+    played = many(400, LinearPolicy(LinearSettings(recover=9, check=9)))
+
+    import numpy
+
+    pairs = numpy.array([(one.outcome["visible_personal"], one.outcome["personal"]) for one in played])
+    correlation = float(numpy.corrcoef(pairs.T)[0, 1])
+
+    assert 0.2 < correlation < 0.7
+
+
+def test_rewards_read_the_visible_view_only() -> None:
+    read: set[str] = set()
+
+    class Outcome(dict[str, float]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return super().get(name, default)
+
+        def __getitem__(self, name: str) -> float:
+            read.add(name)
+            return super().__getitem__(name)
+
+    for model in (rewards.Base(), rewards.Personal(), rewards.Stars()):
+        played = many(20)
+        for episode in played:
+            episode.outcome = Outcome(episode.outcome)
+
+        scores = asyncio.run(model.score(played))
+
+        assert read <= VISIBLE
+        assert scores
+        assert all(0 <= score.value <= 1 for score in scores)
+    bound = asyncio.run(rewards.Satisfaction().score(many(3)))
+    assert all(0 <= score.value <= 1 for score in bound)
+
+
+@pytest.mark.parametrize("style", ["full", "card"])
+def test_nothing_that_an_agent_sees_tells_its_users_hidden_taste(style: str) -> None:
+    """Two worlds that differ in tastes only show the same texts until the user reacts."""
+    same = many(30, agreement=1.0, stated=0.0, faults=0.0, style=style)
+    other = many(30, agreement=0.0, stated=0.0, faults=0.0, style=style)
+
+    def shown(episode: Episode) -> list[str]:
+        texts = [str(event.data["text"]) for event in episode.events if event.kind == "observation"][:-1]
+        return [line for text in texts for line in text.splitlines() if not line.startswith("about:")]
+
+    alike = sum(shown(one) == shown(two) for one, two in zip(same, other, strict=True))
+    assert alike == 30
+
+
+@pytest.mark.slow
+def test_no_sequence_of_calls_breaks_an_app() -> None:
+    calls = [call for scenario in load_domains("").values() for call in scenario.calls]
+    generator = random.Random(7)
+
+    def anything(moment: Moment) -> Iterable[Intervention | str]:
+        odd = generator.choice(["", "A", "B", "z", "AB", "9", "\ud800", "x" * 300, None, 7, ["A"], {"a": 1}])
+        names = [
+            *calls,
+            "calendar_add",
+            "mail_send",
+            "mail_search",
+            "ask",
+            "nothing",
+            "answer" if odd == "B" else "ask",
+        ]
+        arguments = generator.choice(
+            [
+                {},
+                {"offer": odd},
+                {"scenario": "dining"},
+                {"scenario": odd},
+                {"to": "guest", "text": "hello"},
+                {"text": odd},
+            ]
+        )
+        return [Intervention(generator.choice(names), arguments), *(["not json {"] if generator.random() < 0.1 else [])]
+
+    for task in world(difficulty="hard").tasks(150, 7, "test"):
+        env = world(difficulty="hard")
+        episode = asyncio.run(Engagement(env, PolicyAgent(ScriptedPolicy(rule=anything))).run(task))
+
+        desk = env.desk
+        assert episode.finish == "finished"
+        assert set(desk.calendar) <= set(desk.chosen) <= {part.scenario.name for part in desk.errand.parts}
+        assert len(set(desk.sent)) == len(desk.sent)
+        assert all(math.isfinite(value) for value in episode.outcome.values())
+        assert 0 <= episode.outcome["judge"] <= 1
+
+
+def test_a_false_claim_costs_and_an_honest_failure_less() -> None:
+    def gives_up(done: bool) -> Any:
+        return lambda moment: [Intervention("answer", {"text": "All done!", "done": done})]
+
+    task = world().tasks(1, 7, "test")[0]
+    lied, honest = (play(task, ScriptedPolicy(rule=gives_up(done))) for done in (True, False))
+
+    assert (lied.outcome["claimed_falsely"], honest.outcome["claimed_falsely"]) == (1.0, 0.0)
+    assert lied.outcome["procedure"] < honest.outcome["procedure"]
+
+
+@pytest.mark.slow
+def test_what_the_user_says_is_theirs_and_mails_are_not() -> None:
+    played = many(100, difficulty="hard")
+
+    reactions = [
+        event for one in played for event in one.events if event.kind == "observation" and event.name == "reaction"
+    ]
+    mails = [event for one in played for event in one.events if event.kind == "observation" and event.name == "mails"]
+    assert {event.data["by"] for event in reactions} == {"user"}
+    assert mails
+    assert not any("by" in event.data for event in mails)
+    assert {effect["verdict"] for event in reactions for effect in event.data["effects"]} == {"accepted", "rejected"}
+
+
+@pytest.mark.slow
+def test_words_of_the_test_users_are_partly_new() -> None:
+    heard = {split: {said(one) for one in many(300, split=split)} for split in ("train", "test")}
+
+    assert heard["train"] != heard["test"]
+    new = {word for text in heard["test"] for word in text.split()} - {
+        word for text in heard["train"] for word in text.split()
+    }
+    assert len(new) > 20
+
+
+def said(episode: Episode) -> str:
+    return next(
+        str(event.data["said"]) for event in reversed(episode.events) if event.name == "reaction" and event.data
+    )
+
+
+def test_tastes_drift_on_the_day_that_is_set() -> None:
+    env = world(drift_day=3, drift=0.5)
+    people = env.errands.people
+
+    changed = [people.person(name, 3).tastes != people.person(name, 2).tastes for name in people.names("test")]
+
+    assert all(changed)
+    assert people.person("test 0", 2) == people.person("test 0", 1)
+    assert world().errands.people.person("test 0", 9) == world().errands.people.person("test 0", 1)
+
+
+SCENARIO = "calls: [a, b], dated: true, noun: x, names: [x], requests: [a, b]"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no scenarios"),
+        ("dining: 3", "not a table"),
+        ("a: [", "can't read"),
+        (f"dining: {{{SCENARIO}, questions: {{q: {{v: [a, b, c]}}}}}}", "only one value"),
+        (f"dining: {{{SCENARIO}, questions: {{q: {{v: [a], w: [b]}}}}}}", "too few words"),
+    ],
+)
+def test_a_file_of_scenarios_that_cannot_be_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "domains.yaml"
+    path.write_text(text)
+
+    with pytest.raises(SettingsError, match=problem) as refused:
+        world(domains=str(path))
+
+    assert "domains.yaml" in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_policy_that_follows_wishes_serves_better_with_them() -> None:
+    """The user's own wish, as a memory would show it, raises what they get."""
+    env = world()
+    plain, told = [], []
+    for task in env.tasks(150, 7, "test"):
+        errand = env.errands.errand(task.user, task.index // 96 + 1)
+        name = errand.parts[0].scenario.name
+        tastes = errand.person.tastes[name].values()
+        about = (name, f"{name} and billiards", f"billiards and {name}")  # a wish may be about several scenarios
+        wishes = [f"- s{n}: For {about[n % 3]}, prefer {value} things" for n, value in enumerate(tastes)]
+        plain.append(play(task, LinearPolicy(LinearSettings(own=9, recover=9, check=9))).outcome["satisfaction"])
+        told.append(play(task, Whispering(wishes)).outcome["satisfaction"])
+
+    gain = bootstrap([after - before for before, after in zip(plain, told, strict=True)])
+    assert gain.low > 0.15
+
+
+class Whispering(LinearPolicy):
+    """Reads these lines of a memory in every message."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(LinearSettings(own=9, recover=9, check=9))
+        self._lines = lines
+
+    async def generate(self, request: Request) -> Generation:
+        last = request.messages[-1]
+        content = "\n".join(["You remember:", *self._lines, last.content])
+        return await super().generate(
+            replace(request, messages=[*request.messages[:-1], replace(last, content=content)])
+        )

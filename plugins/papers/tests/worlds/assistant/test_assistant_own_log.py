@@ -1,0 +1,139 @@
+"""The assistant on a log of one's own: every later like is a request, and the liked item is to be found."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from agentfw import Host, HostOptions
+from agentfw.errors import SettingsError
+from agentfw.runs.run import Run
+from agentfw.runs.spec import parse_spec
+from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
+from agentfw_papers.worlds.assistant.environment import Assistant
+from agentfw_papers.worlds.assistant.logs import write_logs
+
+LATER = 12
+"""Number of likes of a user that become requests."""
+
+
+def write(path: Path, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A log of forty users whose names and items mean nothing to the world."""
+    folder = tmp_path / "logs"
+    write_logs(folder, AssistantSettings(world=3, train_users=40, validation_users=1, test_users=1, items=10))
+    with (folder / "interactions.csv").open(encoding="utf-8", newline="") as file:
+        likes = [(row["user"], row["item"]) for row in csv.DictReader(file) if row["user"].startswith("train")]
+    early, later = [], []
+    for user in dict.fromkeys(user for user, _ in likes):
+        own = [like for like in likes if like[0] == user]
+        early += own[:-LATER]
+        later += own[-LATER:]
+    write(folder / "interactions.csv", ("user", "item"), early)
+    write(folder / "requests.csv", ("user", "item"), later)
+    return folder
+
+
+def world(folder: Path, **settings: Any) -> Assistant:
+    return Assistant(AssistantSettings.model_validate({"logs": str(folder), **settings}))
+
+
+def test_each_later_like_is_one_request_among_offers_of_like_popularity(logs: Path) -> None:
+    env = world(logs)
+    turns = {split: env.tasks(count, 7, split) for split, count in _counts(env).items()}
+
+    tasks = [task for some in turns.values() for task in some]
+    assert len({(task.user, task.query) for task in tasks}) == len(tasks) == 40 * LATER
+    users = [{task.user for task in some} for some in turns.values()]
+    assert sum(map(len, users)) == len(set.union(*users)) == 40
+    found: dict[str, list[float]] = {}
+    for task in turns["train"]:
+        for name, figures in env.references(task).items():
+            found.setdefault(name, []).append(figures["satisfaction"])
+    assert set(found) == {"random", "most famous", "knows the truth"}
+    assert fmean(found["random"]) == pytest.approx(0.2)
+    assert fmean(found["most famous"]) < 0.45
+    assert fmean(found["knows the truth"]) == 1.0
+
+
+def test_popularity_does_not_tell_which_item_is_liked(tmp_path: Path) -> None:
+    items = [f"item {place}" for place in range(60)]
+    likes = [(f"fan {fan}", item) for place, item in enumerate(items) for fan in range(place + 1)]
+    requests = [(f"user {number}", items[10 + number % 40]) for number in range(600)]
+    write(tmp_path / "interactions.csv", ("user", "item"), likes)
+    write(tmp_path / "requests.csv", ("user", "item"), requests)
+    write(tmp_path / "items.csv", ("item", "text"), [(item, f"about {item}") for item in items])
+    env = world(tmp_path)
+
+    found = [
+        env.references(task)["most famous"]["satisfaction"]
+        for split, count in _counts(env).items()
+        for task in env.tasks(count, 7, split)
+    ]
+
+    assert len(found) == 600
+    assert 0.14 < fmean(found) < 0.26
+
+
+def _counts(env: Assistant) -> dict[str, int]:
+    """The number of requests of each split."""
+    counts = {}
+    for split in ("train", "validation", "test"):
+        with pytest.raises(SettingsError, match="requests of the split") as refused:
+            env.tasks(10_000, 7, split)
+        counts[split] = int(refused.value.message.split(" has ")[1].split()[0].replace(",", ""))
+    return counts
+
+
+@pytest.mark.slow
+def test_a_run_on_a_log_is_rewarded_by_a_model_of_the_same_log(logs: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="fitting needs torch")
+    torch.set_num_threads(1)
+    (logs / "profiles.csv").unlink()
+    preference = {"model": str(tmp_path / "model"), "logs": str(logs), "dimensions": 8, "epochs": 4}
+    spec = {
+        "environment": {"name": "assistant", "settings": {"logs": str(logs)}},
+        "policy": "assistant-linear",
+        "memories": [{"name": "skillgraph", "settings": {"embedder": "hash"}}],
+        "rewards": ["assistant_base", {"name": "assistant_preference", "settings": preference}],
+        "split": "train",
+        "episodes": 20,
+        "concurrency": 20,
+    }
+    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path / "runs")
+
+    asyncio.run(run.execute())
+
+    records = run.folder.metrics()
+    assert {record["outcome"]["satisfaction"] for record in records} == {0.0, 1.0}
+    assert len({record["reward"] for record in records}) > 5
+    assert (run.folder.path / "rewards" / "assistant_preference").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "problem"),
+    [
+        ("requests.csv", [("ana", "no such thing")], 'no item "no such thing"'),
+        ("requests.csv", [], "needs rows with user and item"),
+        ("items.csv", [("", "a table")], "needs rows with item and text"),
+        ("interactions.csv", None, "can't be read"),
+    ],
+)
+def test_a_log_that_cannot_be_used_is_named(logs: Path, file: str, rows: Any, problem: str) -> None:
+    (logs / file).unlink()
+    if rows is not None:
+        write(logs / file, ("item", "text") if file == "items.csv" else ("user", "item"), rows)
+
+    with pytest.raises(SettingsError, match=problem) as refused:
+        world(logs)
+    assert file in refused.value.message

@@ -1,0 +1,265 @@
+"""Problems with a budget: the clock says what is in time, any form of answer will do, and splits share no problem."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from agentfw.agent import Moment
+from agentfw.engagement import Engagement
+from agentfw.episode import Episode, Intervention, Task
+from agentfw.errors import SettingsError
+from agentfw.policy_agent import PolicyAgent
+from agentfw.settings import validate
+from agentfw.tool import tool
+from agentfw_papers.worlds.budget.demonstration import MANNERS, draw_manner, write
+from agentfw_papers.worlds.budget.environment import Budget, BudgetSettings
+from agentfw_papers.worlds.budget.problems import draw_problem, same, share_of
+from agentfw_papers.worlds.budget.rewards import Correct
+from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.rewards.utility import Utility
+
+
+def solved(moment: Moment, by: int = 0) -> str:
+    """The sum that is asked for, and so much more."""
+    (problem,) = moment.of("problem")
+    words = str(problem.data["question"]).removeprefix("What is ").rstrip("?")
+    return str(sum(map(int, words.split(" + "))) + by)
+
+
+def right(moment: Moment) -> Iterable[str]:
+    return [f"Let me see. <answer>{solved(moment)}</answer>"]
+
+
+def wrong(moment: Moment) -> Iterable[str]:
+    return [f"<answer>{solved(moment, by=1)}</answer>"]
+
+
+def play(rule: Any = None, tokens: int | None = None, paid: float | None = None, **settings: Any) -> Episode:
+    """One episode; `paid` is what a token takes where the run says it."""
+    budget = Budget(BudgetSettings.model_validate(settings))
+    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(tokens=tokens), rule=rule))
+    return asyncio.run(Engagement(budget, agent, time_per_token=paid).run(Task(0, seed=3)))
+
+
+ONE = {"budgets": (20,), "urgency": ("Be quick.",)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "tokens", "correct", "within"),
+    [(right, 20, 1, 1), (right, 21, 1, 0), (wrong, 20, 0, 1), (wrong, 21, 0, 0)],
+    ids=["right in time", "right and too late", "wrong in time", "wrong and too late"],
+)
+def test_only_what_is_right_and_in_time_is_paid(rule: Any, tokens: int, correct: float, within: float) -> None:
+    episode = play(rule, tokens, **ONE)
+    figures = {"budgeted": correct * within, "correct": correct, "within": within, "tokens": tokens}
+    assert episode.outcome == {**figures, **{f"{name}@20": value for name, value in figures.items()}}
+    assert (episode.finish, episode.ended) == ("finished", tokens)
+    (paid,), (found,) = (asyncio.run(reward.score([episode])) for reward in (Utility(), Correct()))
+    assert (paid.value, found.value) == (correct * within, correct)
+
+
+def test_the_budget_is_time_and_a_slower_machine_has_fewer_tokens() -> None:
+    assert play(right, 20, time_per_token=0.1, **ONE).outcome["within"] == 1
+    slower = play(right, 20, paid=0.15, time_per_token=0.1, **ONE)
+    assert (slower.outcome["within"], slower.outcome["tokens"], slower.ended) == (0, 20, pytest.approx(3))
+
+
+def test_the_agent_reads_the_budget_and_its_sentence() -> None:
+    said = set(zip(BudgetSettings().budgets, BudgetSettings().urgency, strict=True))
+    seen = set()
+    for seed in range(40):
+        episode = asyncio.run(Engagement(Budget(), PolicyAgent(ScriptedPolicy())).run(Task(0, seed)))
+        (problem,) = (event.data for event in episode.events if event.kind == "observation")
+        text = episode.messages[-1].content
+        assert f"You have {problem['budget']} tokens. {problem['urgency']}" in text
+        assert str(problem["question"]) in text
+        seen.add((problem["budget"], problem["urgency"]))
+    assert seen == said
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda result: f"<answer> {result} </answer>",
+        lambda result: Intervention("answer", {"text": result}),
+        lambda result: Intervention("answer", {"text": int(result)}),
+        lambda result: f"<think>perhaps <answer>7</answer></think> It is\n<answer>{result}.00</answer>",
+        lambda result: f'{{"name": "answer", "arguments": {{"text": "{result}"}}}}',
+    ],
+    ids=["written", "called", "called with a number", "the last one counts", "written as a call"],
+)
+def test_an_answer_may_be_called_or_written(answer: Any) -> None:
+    assert play(lambda moment: [answer(solved(moment))]).outcome["correct"] == 1
+
+
+@pytest.mark.parametrize("text", ["", "It is 12.", "<answer>", "<answer></answer>"])
+def test_a_text_without_an_answer_leaves_the_problem_unsolved(text: str) -> None:
+    episode = play(lambda moment: [text])
+    assert (episode.finish, episode.outcome["correct"], len(episode.turns)) == ("finished", 0, 1)
+
+
+def test_each_problem_of_an_episode_has_its_own_budget_from_when_it_is_asked() -> None:
+    rules = iter([right, wrong, right])
+    episode = play(lambda moment: next(rules)(moment), tokens=20, problems=3, **ONE)
+    assert episode.series("correct") == [1, 0, 1]
+    assert episode.series("within") == [1, 1, 1]
+    assert (episode.ended, episode.rounds, episode.utility) == (60, 3, 2)
+    assert [score.value for score in asyncio.run(Correct().score([episode]))] == [1, 0, 1]
+
+
+def test_problems_that_nobody_got_to_are_not_solved() -> None:
+    budget = Budget(BudgetSettings.model_validate({"problems": 4, **ONE}))
+    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(tokens=20), rule=right))
+    episode = asyncio.run(Engagement(budget, agent, horizon=50).run(Task(0, seed=3)))
+    assert (episode.finish, episode.outcome["correct"], episode.outcome["budgeted"]) == ("horizon", 0.5, 0.5)
+
+
+@pytest.mark.parametrize(("takes", "within"), [(8, 1), (12, 0)])
+def test_looking_something_up_takes_time_off_the_budget_and_ends_nothing(takes: float, within: float) -> None:
+    @tool(takes=takes)
+    def look_up(topic: str) -> str:
+        """Look something up."""
+        return f"all about {topic}"
+
+    asked: list[str] = []
+
+    def rule(moment: Moment) -> Iterable[Intervention | str]:
+        if moment.of("problem"):
+            asked.append(solved(moment))
+            return [Intervention("look_up", {"topic": "sums"})]
+        return [f"<answer>{asked[-1]}</answer>"]
+
+    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(tokens=5), rule=rule), [look_up])
+    episode = asyncio.run(Engagement(Budget(BudgetSettings.model_validate(ONE)), agent).run(Task(0, seed=3)))
+    assert (episode.outcome["correct"], episode.outcome["within"]) == (1, within)
+    assert (episode.outcome["tokens"], episode.ended) == (10, 10 + takes)
+
+
+def test_no_problem_of_one_split_is_in_another() -> None:
+    settings = BudgetSettings.model_validate({"terms": 3, "most": 12})
+    drawn = {
+        split: {draw_problem(settings, split, Random(seed)).question for seed in range(400)}
+        for split in ("train", "validation", "test")
+    }
+    assert not drawn["train"] & drawn["test"]
+    assert not drawn["train"] & drawn["validation"]
+    assert not drawn["validation"] & drawn["test"]
+    assert all(share_of(question) == split for split, some in drawn.items() for question in some)
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_every_manner_comes_to_the_right_answer(manner: Any) -> None:
+    draw = Random(5)
+    for _ in range(50):
+        terms = [draw.randint(1, 9) for _ in range(6)]
+        text = write(terms, manner)
+        assert text.endswith(f"<answer> {sum(terms)}</answer>")
+        for step in text.replace(";", ",").split(","):
+            if "=" in step:
+                added, _, result = step.partition("=")
+                assert sum(int(word) for word in added.split() if word.isdigit()) == int(result.split()[0])
+
+
+def test_how_a_demonstration_goes_about_it_has_nothing_to_do_with_the_budget() -> None:
+    def texts(budget: int) -> list[str]:
+        settings = BudgetSettings.model_validate({"budgets": (budget,), "urgency": ("Go.",)})
+        episodes = [
+            asyncio.run(Engagement(Budget(settings), PolicyAgent(ScriptedPolicy())).run(Task(0, seed)))
+            for seed in range(30)
+        ]
+        return [episode.turns[0].text for episode in episodes]
+
+    assert texts(16) == texts(64)
+    assert len({text.split()[0] for text in texts(16)}) > 1
+
+
+def test_manners_are_drawn_as_often_as_they_say() -> None:
+    draw = Random(1)
+    drawn = [draw_manner(draw) for _ in range(4000)]
+    assert all(abs(drawn.count(manner) / 4000 - share) < 0.03 for manner, share in MANNERS.items())
+
+
+# -- problems from a file ----------------------------------------------------------------------------------------------
+
+EGGS = {"question": "Six boxes of twelve eggs: how many?", "answer": "Each has 12.\n6*12=<<6*12=72>>72\n#### 72"}
+
+
+def file_of(path: Path, entries: Sequence[Any]) -> Path:
+    path.write_text("\n".join(json.dumps(entry) for entry in entries) + "\n\n", "utf-8")
+    return path
+
+
+def test_problems_come_from_a_file_in_the_form_of_gsm8k(tmp_path: Path) -> None:
+    file_of(tmp_path / "eggs-test.jsonl", [EGGS])
+    episode = play(None, file=str(tmp_path / "eggs-{split}.jsonl"))
+    assert "Six boxes" in episode.messages[-1].content
+    assert episode.turns[0].text == "Each has 12.\n6*12=72\n<answer>72</answer>"
+    assert episode.outcome["correct"] == 1
+    assert any(f"correct@{budget}" in episode.outcome for budget in (1000, 2000, 4000, 8000))
+
+
+def test_one_file_is_shared_out_over_the_splits(tmp_path: Path) -> None:
+    entries = [{"question": f"Which colour has horse {number}?", "answer": f"Grey {number}"} for number in range(200)]
+    settings = BudgetSettings(file=str(file_of(tmp_path / "horses.jsonl", entries)))
+    drawn = {
+        split: {draw_problem(settings, split, Random(seed)).question for seed in range(600)}
+        for split in ("train", "validation", "test")
+    }
+    assert sum(map(len, drawn.values())) == len(set().union(*drawn.values()))
+    assert len(drawn["train"]) > 100
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"question": "?"}', "line 1 of .* has no question and answer"),
+        ('{"question": "?", "answer": "1"}\nno JSON', "line 2 of .* has no question and answer"),
+        ("[1]", "line 1 of .* has no question and answer"),
+        ("", "no problems for test"),
+        (None, "can't read"),
+    ],
+)
+def test_a_file_that_is_no_use_is_told(text: str | None, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "problems.jsonl"
+    if text is not None:
+        path.write_text(text, "utf-8")
+    with pytest.raises(SettingsError, match=words):
+        draw_problem(BudgetSettings(file=str(path)), "test", Random(1))
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "alike"),
+    [
+        ("72", "72", True),
+        (" $1,200.50 ", "1200.5", True),
+        ("7 200", "7200", True),
+        ("50%", "50", True),
+        ("-3", "3", False),
+        ("NaN", "nan", True),
+        ("Paris", "paris", True),
+        ("1/2", "1 / 2", False),
+        ("", "0", False),
+    ],
+)
+def test_answers_are_compared_as_numbers_where_they_are_numbers(given: str, answer: str, alike: bool) -> None:
+    assert same(given, answer) is alike
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"budgets": (10, 20)}, "2 budgets need as many sentences in urgency, not 4"),
+        ({"budgets": (10, 10), "urgency": ("a", "b")}, "budgets must differ"),
+        ({"terms": 2, "most": 9}, "too few sums of 2 numbers up to 9"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        validate(BudgetSettings, settings, "environment")

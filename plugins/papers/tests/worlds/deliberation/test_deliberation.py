@@ -1,0 +1,114 @@
+"""Deliberation: thinking takes its time off the clock, and late is late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentfw.agent import Agent, Decision, Moment
+from agentfw.engagement import Engagement
+from agentfw.episode import Episode, Intervention, Task
+from agentfw.errors import SettingsError
+from agentfw.settings import validate
+from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
+
+
+class Thinker(Agent):
+    """Thinks in the mode that a rule gives for a question."""
+
+    def __init__(self, rule: Callable[[Any], int]) -> None:
+        self.rule = rule
+
+    async def act(self, moment: Moment) -> Decision:
+        return Decision([Intervention("think", {"mode": self.rule(one.data)}) for one in moment.of("question")])
+
+
+def play(rule: Callable[[Any], int], seed: int = 3, **settings: Any) -> Episode:
+    world = Deliberation(DeliberationSettings(**settings))
+    return asyncio.run(Engagement(world, Thinker(rule)).run(Task(0, seed=seed)))
+
+
+def test_an_answer_that_is_ready_when_it_is_due_is_in_time() -> None:
+    assert play(lambda data: 2, gaps=(2.0,), qualities=(1, 1, 1, 1, 1), toll=0).utility == 4
+
+
+def test_an_answer_that_comes_later_costs_the_penalty_at_its_deadline_and_only_once() -> None:
+    episode = play(lambda data: 3, gaps=(3.0,), qualities=(1, 1, 1, 1, 1), toll=0)
+    assert [(event.time, event.data["value"]) for event in episode.events if event.kind == "utility"] == [(3, -2)]
+    assert episode.outcome == {"success": 0, "timeout": 1, "deepest": 0}
+
+
+def test_without_a_clock_the_same_answer_is_in_time() -> None:
+    episode = play(lambda data: 5, gaps=(3.0,), qualities=(1, 1, 1, 1, 1), toll=0, instant=True)
+    assert (episode.utility, episode.ended, episode.outcome["timeout"]) == (4, 0, 0)
+
+
+def test_in_a_chain_thinking_long_makes_the_next_questions_late() -> None:
+    deep, quick = (play(lambda data, mode=mode: mode, setting="chain") for mode in (5, 1))  # type: ignore[misc]
+    assert deep.outcome["timeout"] >= 0.9
+    assert quick.outcome["timeout"] == 0
+    assert (deep.ended, quick.ended) == (120, 10)
+
+
+def test_both_worlds_ask_the_same_questions() -> None:
+    def questions(instant: bool, mode: int) -> list[tuple[float, str]]:
+        episode = play(lambda data: mode, setting="chain", instant=instant)
+        return [(event.data["due"], event.data["difficulty"]) for event in episode.events if event.name == "question"]
+
+    assert questions(False, 1) == questions(False, 4) == questions(True, 5)
+    assert len(questions(True, 5)) == 10
+
+
+def test_who_never_answers_pays_for_every_question() -> None:
+    episode = asyncio.run(Engagement(Deliberation(DeliberationSettings(setting="chain")), Idle()).run(Task(0, seed=3)))
+    assert episode.utility == -20
+    assert episode.outcome["timeout"] == 1
+
+
+class Idle(Agent):
+    async def act(self, moment: Moment) -> Decision:
+        return Decision()
+
+
+def test_thinking_about_two_things_at_once_is_refused() -> None:
+    class Twice(Agent):
+        async def act(self, moment: Moment) -> Decision:
+            return Decision([Intervention("think", {"mode": 1})] * 2 if moment.of("question") else [])
+
+    episode = asyncio.run(Engagement(Deliberation(), Twice()).run(Task(0, seed=3)))
+    assert [event.data["reason"] for event in episode.events if event.kind == "refused"] == ["you are thinking already"]
+
+
+def test_the_demonstration_is_never_late() -> None:
+    for seed in range(20):
+        world = Deliberation(DeliberationSettings(setting="chain"))
+
+        class Follower(Agent):
+            async def act(self, moment: Moment, world: Deliberation = world) -> Decision:
+                return Decision([call for call in world.demonstrate(moment) if not isinstance(call, str)])
+
+        assert asyncio.run(Engagement(world, Follower()).run(Task(0, seed=seed))).outcome["timeout"] == 0
+
+
+def test_an_episode_costs_what_happens_in_it_and_not_how_long_it_lasts() -> None:
+    def events(scale: float) -> int:
+        durations = tuple(scale * one for one in (1, 2, 4, 7, 12))
+        gaps = tuple(scale * one for one in (2, 4, 6, 8, 10))
+        return len(play(lambda data: 3, setting="chain", gaps=gaps, durations=durations).events)
+
+    assert events(1) == events(1_000_000)
+
+
+def test_a_chain_can_be_set_otherwise() -> None:
+    chain = DeliberationSettings(setting="chain", questions=3)
+    assert (chain.questions, chain.gaps) == (3, (2.0, 4.0, 6.0, 8.0, 10.0))
+    assert DeliberationSettings.model_validate(chain.model_dump()) == chain
+
+
+@pytest.mark.parametrize("wrong", [{"durations": [1, 2]}, {"gaps": [0]}, {"gaps": []}, {"setting": "pair"}])
+def test_what_makes_no_sense_is_told_before_anything_runs(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="environment"):
+        validate(DeliberationSettings, wrong, "environment")

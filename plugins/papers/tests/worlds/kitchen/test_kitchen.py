@@ -1,0 +1,326 @@
+"""The kitchen: one thing in hand at a time, signals that don't wait, and what each of it pays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from agentfw.agent import Agent, Decision, Moment
+from agentfw.engagement import Engagement
+from agentfw.episode import Episode, Event, Intervention, Task
+from agentfw.errors import SettingsError
+from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
+from agentfw.policy_agent import PolicyAgent
+from agentfw.settings import validate
+from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
+from agentfw_papers.worlds.kitchen.rule_policy import KitchenController
+from agentfw_plugins.policies.random import RandomPolicy
+from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+
+Rule = Callable[[Moment, dict[str, Any]], Iterable[Intervention]]
+
+
+def do(name: str, **arguments: Any) -> Intervention:
+    return Intervention(name, arguments)
+
+
+class Ruled(Agent):
+    """Is asked with what was last shown, and takes no time to decide."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    async def act(self, moment: Moment) -> Decision:
+        seen = [one.data for one in moment.observations if "dishes" in one.data]
+        return Decision(list(self.rule(moment, dict(seen[-1]))) if seen else [])
+
+
+def play(agent: Agent, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
+    kitchen = Kitchen(KitchenSettings.model_validate(settings))
+    return asyncio.run(Engagement(kitchen, agent, interface).run(Task(0, seed=seed)))
+
+
+def kept(interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
+    return play(PolicyAgent(KitchenController(), window=1), interface, seed, **settings)
+
+
+def observed(episode: Episode, *names: str) -> list[Event]:
+    return [event for event in episode.events if event.kind == "observation" and event.name in names]
+
+
+def refusals(episode: Episode) -> list[str]:
+    return [str(event.data["reason"]) for event in episode.events if event.kind == "refused"]
+
+
+def one_dish(after: float = 0, *, tutoring: bool = False) -> Rule:
+    """Cook the only dish and finish it so long after its signal."""
+
+    def rule(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
+        dish = seen["dishes"][0]
+        name = dish["name"]
+        if dish["state"] == "raw":
+            yield from (do("prepare", dish=name), do("stage", dish=name))
+        elif dish["state"] == "cooking":
+            yield do("tutor") if tutoring else do("wait")
+        elif dish["state"] == "ready" and (not after or moment.woken or moment.of("free")):
+            yield do("finish", dish=name)
+        elif dish["state"] == "ready":
+            yield do("wait", ticks=after)
+        else:
+            yield do("end")
+
+    return rule
+
+
+def quality(after: float, **settings: Any) -> float:
+    return play(Ruled(one_dish(after)), variant="one", jitter=0, **settings).outcome["dishes"]
+
+
+def test_a_critical_dish_is_worth_something_only_within_its_window() -> None:
+    family = {"dish": "critical_narrow", "critical_narrow": {"window": (40, 40), "finish": (10, 10)}}
+    assert quality(0, **family) == 1
+    assert quality(30, **family) == 1  # finished in its last tick
+    assert quality(31, **family) == 0
+
+
+def test_a_soft_dish_keeps_warm_and_then_is_worth_what_the_setting_says() -> None:
+    family = {"window": (40, 40), "warm": (100, 100), "finish": (10, 10)}
+    assert quality(130, dish="soft_keepwarm", soft_keepwarm=family) == 1
+    assert quality(131, dish="soft_keepwarm", soft_keepwarm=family) == 0
+    assert quality(131, dish="soft_keepwarm", soft_keepwarm=family, late=0.5) == 0.5
+
+
+def test_a_dish_that_is_finished_before_its_signal_is_raw() -> None:
+    def rush(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
+        dish = seen["dishes"][0]["name"]
+        if seen["dishes"][0]["state"] == "done":
+            return [do("end")]
+        return [do("prepare", dish=dish), do("stage", dish=dish), do("finish", dish=dish)]
+
+    episode = play(Ruled(rush), variant="one")
+    assert episode.outcome["dishes"] == 0
+    assert not observed(episode, "whistle", "timer")
+
+
+def test_a_dish_whose_finishing_begins_just_before_its_signal_is_raw_too() -> None:
+    class Early(Agent):
+        """Knows the recipe, and begins a tick too soon, or in time."""
+
+        def __init__(self, after: int) -> None:
+            self.after = after
+
+        async def act(self, moment: Moment) -> Decision:
+            seen = moment.observations[-1].data
+            dish = seen["dishes"][0]
+            name = dish["name"]
+            if seen["hand"] == "wait":
+                return Decision()
+            if dish["state"] == "raw":
+                return Decision([do("prepare", dish=name), do("stage", dish=name), do("wait", ticks=self.after)])
+            return Decision([do("finish", dish=name) if dish["state"] in ("cooking", "ready") else do("end")])
+
+    settings: dict[str, Any] = {"variant": "one", "dish": "critical_wide", "jitter": 0}
+    settings["critical_wide"] = {"cook": (150, 150), "finish": (10, 10)}
+    assert play(Early(149), **settings).outcome["dishes"] == 0
+    assert play(Early(150), **settings).outcome["dishes"] == 1
+
+
+def test_the_stove_holds_as_many_dishes_as_it_has_burners() -> None:
+    def all_at_once(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
+        if moment.now > 0:
+            return []
+        names = [dish["name"] for dish in seen["dishes"]]
+        return [do(what, dish=name) for name in names for what in ("prepare", "stage")]
+
+    episode = play(Ruled(all_at_once), dishes=3, burners=2)
+    (told,) = observed(episode, "free")
+    assert "no burner is free" in told.data["text"]
+    assert [dish["state"] for dish in told.data["dishes"]] == ["cooking", "cooking", "prepared"]
+
+
+def test_utility_is_what_is_served_and_explained_less_what_time_switches_and_checks_cost() -> None:
+    def curious(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
+        return [do("check"), *one_dish(tutoring=True)(moment, seen)]
+
+    for episode in (
+        play(Ruled(curious), variant="one"),
+        kept(StepLoop()),
+        kept(Reflex()),
+        play(PolicyAgent(RandomPolicy()), budget=500),
+    ):
+        dishes = 1 if "soft" not in episode.outcome or "critical" not in episode.outcome else 3
+        paid = sum(event.data["value"] for event in episode.events if event.name == "dish")
+        assert paid == pytest.approx(dishes * episode.outcome["dishes"])
+        costs = 0.001 * episode.ended + 0.02 * (episode.outcome["switches"] + episode.outcome["checks"])
+        assert episode.utility == pytest.approx(paid + episode.outcome["problems"] - costs)
+    assert play(Ruled(curious), variant="one").outcome["checks"] > 0
+
+
+def test_the_kitchen_is_the_same_whatever_the_agent_does() -> None:
+    """Also when a dish whistles after it was put on the stove."""
+
+    def opening(episode: Episode) -> Event:
+        return observed(episode, "kitchen")[0]
+
+    def cooked(episode: Episode) -> dict[str, float]:
+        begun = {event.name: event.time for event in reversed(episode.events) if event.data.get("state") == "started"}
+        staged = {name.removeprefix("stage "): time + 3 for name, time in begun.items() if name.startswith("stage ")}
+        return {event.data["dish"]: event.time - staged[event.data["dish"]] for event in observed(episode, "whistle")}
+
+    episodes = [kept(), kept(StepLoop()), kept(Polling(40)), kept(burners=1)]
+    assert all(opening(episode).data["dishes"] == opening(episodes[0]).data["dishes"] for episode in episodes)
+    assert cooked(episodes[0])
+    assert all(cooked(episode) == cooked(episodes[0]) for episode in episodes)
+
+
+def test_whistles_come_about_when_the_recipe_says_and_timers_exactly_then() -> None:
+    def off(seed: int, dish: str, jitter: float = 6.0) -> float:
+        episode = play(Ruled(one_dish()), variant="one", dish=dish, seed=seed, jitter=jitter)
+        (told,) = observed(episode, "free")[:1]
+        return observed(episode, "whistle", "timer")[0].time - float(told.data["dishes"][0]["about"])
+
+    whistles = [off(seed, "critical_medium") for seed in range(30)]
+    assert len(set(whistles)) > 5
+    assert max(map(abs, whistles)) < 30
+    assert {off(seed, "soft_keepwarm") for seed in range(10)} == {0}
+    assert {off(seed, "critical_medium", jitter=0) for seed in range(10)} == {0}
+
+
+def test_what_is_not_understood_or_not_possible_is_data_and_the_episode_goes_on() -> None:
+    replies = (
+        '<finish dish="nothing"/>',
+        "<stage dish='",
+        "I would rather think about it.",
+        '<tutor tokens="many"/>',
+        '{"name": "fry", "arguments": {}}',
+        '<tutor tokens="30"/>',
+        "",
+    )
+    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(replies=replies)))
+    episode = play(agent, budget=400)
+    assert episode.finish == "finished"
+    assert episode.ended == 400
+    assert any("there is no dish nothing" in reason for reason in refusals(episode))
+    assert any("tokens" in reason for reason in refusals(episode))
+    assert observed(episode, "not_understood")
+    assert episode.outcome["stretches"] > 1
+
+
+def test_who_leaves_hands_empty_without_a_word_is_told_so() -> None:
+    episode = play(Ruled(lambda moment, seen: []), budget=100)
+    assert [event.time for event in observed(episode, "idle")] == [20, 40, 60, 80]
+
+
+def test_several_actions_in_one_answer_are_done_in_order_and_a_new_answer_replaces_what_waits() -> None:
+    def plan(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
+        first, second, _ = (dish["name"] for dish in seen["dishes"])
+        if moment.now == 0:
+            return [do("prepare", dish=first), do("prepare", dish=second), do("tutor", tokens=5)]
+        return []
+
+    class Changing(Ruled):
+        """Thinks better of it while the first dish is being prepared."""
+
+        async def act(self, moment: Moment) -> Decision:
+            if moment.now == 5:
+                return Decision([do("tutor", tokens=9)])
+            return Decision((await super().act(moment)).interventions, wake=5 if moment.now == 0 else None)
+
+    def begun(episode: Episode) -> list[str]:
+        works = [event for event in episode.events if event.kind == "work" and not event.seat]
+        return [event.name for event in works if event.data["state"] == "started"]
+
+    names = [dish["name"] for dish in observed(kept(), "kitchen")[0].data["dishes"]]
+    assert begun(play(Ruled(plan), budget=200)) == [f"prepare {names[0]}", f"prepare {names[1]}", "Q1"]
+    assert begun(play(Changing(plan), budget=200)) == [f"prepare {names[0]}", "Q1"]
+
+
+def test_what_is_impossible_does_not_stop_the_tutor() -> None:
+    class Hasty(Agent):
+        async def act(self, moment: Moment) -> Decision:
+            if moment.now == 0:
+                self.dish = moment.observations[0].data["dishes"][0]["name"]
+                return Decision([do("tutor")], wake=5)
+            if moment.of("refused"):
+                return Decision()
+            return Decision([do("stage", dish=self.dish), do("finish", dish=self.dish)] if moment.now == 5 else [])
+
+    episode = play(Hasty(), variant="one", lesson="short", budget=200)
+    assert len(refusals(episode)) == 2
+    assert episode.outcome["interrupted"] == 0
+    assert episode.outcome["problems"] == 1
+
+
+def test_a_wait_ends_with_a_signal_and_without_one_when_it_was_meant_to() -> None:
+    episode = play(Ruled(one_dish()), variant="one")
+    (signal,) = observed(episode, "whistle", "timer")
+    finishing = next(event for event in episode.events if event.kind == "intervention" and event.name == "finish")
+    assert finishing.time == signal.time
+    waiting = play(Ruled(lambda moment, seen: [do("wait", ticks=7)] if moment.now == 0 else [do("end")]))
+    assert waiting.ended == 7
+    assert refusals(play(Ruled(lambda moment, seen: [do("wait")]), budget=50)) != []
+
+
+def test_all_is_over_when_everything_is_done_and_at_the_budget_at_the_latest() -> None:
+    episode = kept()
+    assert episode.finish == "finished"
+    assert episode.outcome["problems"] == 3
+    assert episode.ended < 3000
+    assert kept(budget=300).ended == 300
+
+
+def test_the_reflex_acts_before_the_agent_and_on_critical_dishes_first() -> None:
+    def neglect(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
+        """Put two dishes on the stove, and be busy when both are ready."""
+        names = [dish["name"] for dish in seen["dishes"]]
+        if moment.now == 0:
+            return [do(what, dish=name) for name in names[:2] for what in ("prepare", "stage")]
+        return [do("tutor")] if seen["hand"] == "" and any(not one["done"] for one in seen["problems"]) else []
+
+    settings: dict[str, Any] = {"case": "soft_vs_critical_conflict", "jitter": 0, "time_per_token": 0}
+    assert play(Ruled(neglect), **settings).outcome["dishes"] == 0
+    episode = play(Ruled(neglect), Reflex(), **settings)
+    done = [event for event in episode.events if event.kind == "reflex"]
+    assert [event.name for event in done] == ["finish", "finish"]
+    assert episode.outcome["dishes"] == pytest.approx(2 / 3)
+    timer, whistle = observed(episode, "timer")[0], observed(episode, "whistle")[0]
+    assert [event.time for event in done] == sorted([timer.time, whistle.time])
+
+
+@pytest.mark.parametrize("interface", [EventDriven(), StepLoop(), Polling(40), Reflex()], ids=str)
+def test_the_rule_explains_all_problems_and_asks_for_nothing_impossible(interface: Interface) -> None:
+    for seed in range(12):
+        episode = kept(interface, seed)
+        assert episode.outcome["problems"] == 3
+        # A reflex can get ahead of what the agent has decided meanwhile.
+        assert isinstance(interface, Reflex) or not refusals(episode)
+        assert not [turn for turn in episode.turns if turn.failures]
+
+
+def test_hearing_of_signals_sooner_saves_more_dishes() -> None:
+    def saved(interface: Interface) -> float:
+        return sum(kept(interface, seed).outcome["dishes"] for seed in range(16)) / 16
+
+    loop, polling, events = saved(StepLoop()), saved(Polling(40)), saved(EventDriven())
+    assert loop + 0.2 < polling
+    assert polling + 0.03 < events
+    assert events > 0.9
+
+
+def test_the_demonstration_is_the_rule() -> None:
+    def done(agent: Agent) -> list[tuple[str, dict[str, Any]]]:
+        episode = play(agent, time_per_token=0)
+        calls = [event for event in episode.events if event.kind == "intervention"]
+        return [(event.name, {k: str(v) for k, v in event.data.items() if k != "id"}) for event in calls]
+
+    assert done(PolicyAgent(ScriptedPolicy())) == done(PolicyAgent(KitchenController()))
+
+
+def test_settings_that_make_no_sense_are_told() -> None:
+    with pytest.raises(SettingsError, match="the minimum 30 is above the maximum 20"):
+        validate(KitchenSettings, {"critical_wide": {"window": (30, 20)}}, "environment")
+    with pytest.raises(SettingsError, match="windw"):
+        validate(KitchenSettings, {"critical_wide": {"windw": (30, 40)}}, "environment")

@@ -1,0 +1,174 @@
+"""Tutoring in the kitchen: what was said stays said, any policy explains, any file of exercises will do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from agentfw.agent import Agent, Decision, Moment
+from agentfw.engagement import Engagement
+from agentfw.episode import Episode, Intervention, Task
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.policy import Generation, Policy, Request
+from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
+from agentfw_papers.worlds.kitchen.tutoring_problems import draw_problems, pieces_of
+from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+
+
+class Teaching(Agent):
+    """Has the tutor explain, in stretches of so many tokens."""
+
+    def __init__(self, *stretches: int | None) -> None:
+        self.stretches = list(stretches)
+
+    async def act(self, moment: Moment) -> Decision:
+        if not self.stretches:
+            return Decision([Intervention("end")])
+        tokens = self.stretches.pop(0)
+        return Decision([Intervention("tutor", {} if tokens is None else {"tokens": tokens})])
+
+
+def play(agent: Agent, policy: Policy | None = None, **settings: Any) -> Episode:
+    kitchen = Kitchen(KitchenSettings.model_validate({"variant": "one", "lesson": "short", **settings}), tutor=policy)
+    return asyncio.run(Engagement(kitchen, agent).run(Task(0, seed=5)))
+
+
+def said(episode: Episode) -> list[str]:
+    return [turn.text for turn in episode.turns if turn.seat == "tutor"]
+
+
+def written(**settings: Any) -> str:
+    """What would be said without a break."""
+    (whole,) = said(play(Teaching(None), **settings))
+    return whole
+
+
+def test_an_explanation_in_stretches_is_the_explanation_word_for_word() -> None:
+    whole = play(Teaching(None))
+    broken = play(Teaching(7, 40, None))
+    assert "".join(said(broken)) == "".join(said(whole))
+    assert [len(pieces_of(text)) for text in said(broken)[:2]] == [7, 40]
+    assert broken.ended == whole.ended == len(pieces_of(said(whole)[0]))
+    figures = {name: broken.outcome[name] for name in ("stretches", "interrupted", "resumed", "restarted", "problems")}
+    assert figures == {"stretches": 3, "interrupted": 2, "resumed": 2, "restarted": 0, "problems": 1}
+
+
+def test_a_stretch_that_is_put_aside_in_its_last_tick_is_complete() -> None:
+    length = len(pieces_of(written()))
+
+    class Cook(Teaching):
+        async def act(self, moment: Moment) -> Decision:
+            if moment.now < length:
+                return Decision([Intervention("tutor")], wake=length - moment.now if moment.now == 0 else None)
+            return Decision([Intervention("end")])
+
+    episode = play(Cook())
+    assert episode.outcome["problems"] == 1
+    assert episode.outcome["interrupted"] == 0
+
+
+def test_asking_to_go_on_while_it_goes_on_breaks_nothing_off() -> None:
+    class Insisting(Teaching):
+        async def act(self, moment: Moment) -> Decision:
+            if moment.of("free"):
+                return Decision([Intervention("end")])
+            return Decision([Intervention("tutor", {"tokens": 30})], wake=20)
+
+    episode = play(Insisting())
+    assert episode.outcome["stretches"] == 1
+    assert episode.outcome["problems"] == 1
+
+
+def test_a_tutor_that_begins_anew_each_time_is_counted() -> None:
+    tutor = ScriptedPolicy(ScriptedSettings(replies=("One two three four five six seven eight nine ten. " * 20,)))
+    episode = play(Teaching(30, 30, None), tutor)
+    assert episode.outcome["resumed"] == 2
+    assert episode.outcome["restarted"] == 2
+
+
+def test_the_tutor_is_shown_what_was_said_and_nothing_of_the_kitchen() -> None:
+    asked: list[str] = []
+
+    class Listening(Policy):
+        async def generate(self, request: Request) -> Generation:
+            asked.append("\n".join(message.content for message in request.messages))
+            words = [f" w{number}" for number in range(request.sampling.max_tokens or 0)]
+            return Generation("".join(words), count=len(words), pieces=tuple(words))
+
+    episode = play(Teaching(25, None), Listening())
+    assert episode.outcome["problems"] == 1
+    assert "w24" in asked[1]
+    assert "w25" not in asked[1]
+    assert not any(word in text for text in asked for word in ("kitchen", "dish", "stove", "<tutor"))
+
+
+def test_a_tutor_that_ends_early_has_explained_the_problem_and_one_that_is_silent_has_not() -> None:
+    brief = ScriptedPolicy(ScriptedSettings(replies=("It is twelve.",)))
+    episode = play(Teaching(None), brief)
+    assert (episode.outcome["problems"], episode.ended) == (1, 3)
+    silent = ScriptedPolicy(ScriptedSettings(replies=("",)))
+    assert play(Teaching(None, None), silent).outcome["problems"] == 0
+
+
+def test_a_tutor_that_says_too_much_is_cut_where_the_problem_ends() -> None:
+    length = len(pieces_of(written()))
+    endless = ScriptedPolicy(ScriptedSettings(replies=("on and on " * 500,)))
+    episode = play(Teaching(None), endless)
+    assert episode.ended == length
+    assert [turn.finish for turn in episode.turns if turn.seat == "tutor"] == ["length"]
+
+
+def test_a_tutor_is_named_in_the_settings() -> None:
+    episode = play(Teaching(None), tutor="scripted", tutor_settings={"replies": ["It is twelve."]})
+    assert said(episode) == ["It is twelve."]
+    with pytest.raises(AgentfwError, match="skripted"):
+        play(Teaching(None), tutor="skripted")
+    with pytest.raises(SettingsError, match=r"environment\.tutor_settings\.replys"):
+        play(Teaching(None), tutor="scripted", tutor_settings={"replys": ["x"]})
+
+
+def exercises(folder: Path, lines: Iterable[str]) -> str:
+    file = folder / "exercises.jsonl"
+    file.write_text("\n".join(lines), "utf-8")
+    return str(file)
+
+
+def test_problems_are_made_of_any_file_of_questions_and_answers(tmp_path: Path) -> None:
+    answer = "He has 4 + 5 = <<4+5=9>>9 apples, and he eats one of them on the way to school.\n#### 8"
+    lines = [json.dumps({"question": f"How many, case {number}?", "answer": answer}) for number in range(40)]
+    text = written(exercises=exercises(tmp_path, lines))
+    assert text.startswith("He has 4 + 5 = 9 apples")
+    assert "The answer is 8." in text
+    assert "<<" not in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (['{"question": "?"}'], "line 1"),
+        (["{"], "line 1"),
+        ([], "is empty"),
+        (['{"question": "?", "answer": "8"}'], "no sheet of 90 to 150"),
+    ],
+)
+def test_exercises_that_will_not_do_are_told(tmp_path: Path, lines: list[str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        play(Teaching(None), exercises=exercises(tmp_path, lines))
+    with pytest.raises(SettingsError, match="can't read"):
+        play(Teaching(None), exercises=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("family", ["xs", "short", "medium", "long"])
+def test_a_problem_is_as_long_as_its_family_says(family: str) -> None:
+    settings = KitchenSettings(variant="one", lesson=family)
+    least, most = getattr(settings, family)
+    lengths = {draw_problems(settings, "", Random(seed))[0].length for seed in range(200)}
+    assert least <= min(lengths)
+    assert max(lengths) <= most
+    assert len(lengths) > 10

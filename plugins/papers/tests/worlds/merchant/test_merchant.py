@@ -1,0 +1,402 @@
+"""The merchant world: plans are checked, analyses overlap and are kept, and references stand where they should."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agentfw import Engagement, Episode, Intervention, Moment, Observation, PolicyAgent, Task
+from agentfw.errors import InterventionRefused, SettingsError
+from agentfw_papers.worlds.merchant.analyses import Analyses
+from agentfw_papers.worlds.merchant.engine import Results, carry_out
+from agentfw_papers.worlds.merchant.environment import MerchantMarket
+from agentfw_papers.worlds.merchant.linear_policy import PlannerPolicy, PlannerSettings
+from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
+from agentfw_papers.worlds.merchant.merchants import CAPACITIES, TIERS, Merchants
+from agentfw_papers.worlds.merchant.plan import MOST_STEPS, Step, check_plan
+from agentfw_papers.worlds.merchant.plans import plan_of
+from agentfw_papers.worlds.merchant.report import make_report
+from agentfw_papers.worlds.merchant.rewards import MerchantBase, MerchantPersonal
+from agentfw_papers.worlds.merchant.scoring import needless_steps, score_report
+from agentfw_papers.worlds.merchant.skill import Evidence, Inputs
+from agentfw_papers.worlds.merchant.skills import SKILLS
+from agentfw_papers.worlds.merchant.tastes import TASTES
+from agentfw_plugins.policies.scripted import ScriptedPolicy
+from agentfw_plugins.worlds.calendar.data_command import data
+
+
+def world(**settings: Any) -> MerchantMarket:
+    return MerchantMarket(MerchantSettings.model_validate(settings))
+
+
+class Planner:
+    """Carries out given turns, one after the other, and then reports."""
+
+    def __init__(self, *turns: list[dict[str, Any]]) -> None:
+        self.turns = list(turns)
+        self.heard: list[Observation] = []
+
+    def __call__(self, moment: Moment) -> Iterable[Intervention | str]:
+        self.heard += moment.observations
+        if self.turns:
+            yield Intervention("plan", {"steps": self.turns.pop(0)})
+        else:
+            yield Intervention("report")
+
+
+def play(task: Task, rule: Any = None, **settings: Any) -> Episode:
+    policy = ScriptedPolicy(rule=rule) if rule else ScriptedPolicy()
+    return asyncio.run(Engagement(world(**settings), PolicyAgent(policy)).run(task))
+
+
+def a_task(index: int = 0, split: str = "test", **settings: Any) -> Task:
+    return world(**settings).tasks(index + 1, 7, split)[index]
+
+
+def as_steps(plan: Iterable[Step]) -> list[dict[str, Any]]:
+    return [step.model_dump() for step in plan]
+
+
+def random_plan(draw: random.Random) -> list[Step]:
+    """A plan that may be right: real analyses with their needs, some of them spoilt."""
+    plan = plan_of(draw.sample(sorted(SKILLS), draw.randint(1, 6)))
+    steps = as_steps(plan)
+    for _ in range(draw.choice((0, 0, 1, 2))):
+        step = draw.choice(steps)
+        spoil = draw.randrange(7)
+        if spoil == 0:
+            step["needs"].append(draw.choice(steps)["id"])
+        elif spoil == 1:
+            step["skill"] = draw.choice(["", "risk_sreen", "x" * 200, "category_trend"])
+        elif spoil == 2:
+            step["id"] = draw.choice(steps)["id"]
+        elif spoil == 3:
+            step["arguments"] = {
+                draw.choice(["months", "category"]): draw.choice([12, 2, -1, True, "12", None, 10**30])
+            }
+        elif spoil == 4 and step["needs"]:
+            step["needs"].pop()
+        elif spoil == 5:
+            step["needs"].append(draw.choice(["nowhere", "7", ""]))
+        else:
+            steps = steps * draw.choice((1, 2, 3))
+    draw.shuffle(steps)
+    return [Step.model_construct(**{**step, "id": step["id"] or "empty"}) for step in steps]
+
+
+def one_by_one(plan: list[Step], merchants: Merchants, category: str, merchant: Any) -> dict[str, Evidence]:
+    """The evidence of a plan, computed from the definitions alone: each step when it is asked for."""
+    named = {step.id: step for step in plan}
+
+    def evidence(id: str) -> Evidence:
+        step, skill = named[id], SKILLS[named[id].skill]
+        usable = {*skill.needs, *skill.uses}
+        before = {named[need].skill: evidence(need) for need in step.needs if named[need].skill in usable}
+        months = step.arguments.get("months", merchants.market.months)
+        inputs = Inputs(
+            merchants.market.categories[category], months, TIERS[merchant.tier], CAPACITIES[merchant.capacity], before
+        )
+        return skill.run(inputs)
+
+    return {step.id: evidence(step.id) for step in plan}
+
+
+@pytest.mark.slow
+def test_any_plan_is_refused_in_words_or_gives_what_a_sequential_one_gives() -> None:
+    env = world()
+    draw = random.Random(11)
+    order = env.merchants.order("test 3", 1)
+    analyses = Analyses(env.merchants.market)
+    refused, accepted = set(), 0
+
+    for number in range(5000):
+        plan = random_plan(draw)
+        try:
+            ordered = check_plan(plan, {}, env.merchants.market.months)
+        except InterventionRefused as refusal:
+            refused.add(str(refusal))
+            continue
+        accepted += 1
+        results = Results()
+        carry_out(ordered, results, analyses, order.category, order.merchant)
+        if number % 10 == 0:
+            assert results.evidence == one_by_one(ordered, env.merchants, order.category, order.merchant)
+        assert set(results.evidence) == {step.id for step in plan}
+
+    assert accepted > 1000
+    assert len(refused) > 100
+    assert all(0 < len(reason) < 500 for reason in refused)
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ([], "no steps"),
+        ([{"id": "a", "skill": "risk_sreen"}], 'did you mean "risk_screen"'),
+        ([{"id": "a", "skill": "sales_forecast"}], "needs a step of category_trend"),
+        (
+            [
+                {"id": "a", "skill": "risk_screen", "needs": ["b"]},
+                {"id": "b", "skill": "price_band", "needs": ["a"]},
+            ],
+            "in a circle: a -> b -> a",
+        ),
+        ([{"id": "a", "skill": "risk_screen", "needs": ["a"]}], "in a circle: a -> a"),
+        ([{"id": "s1", "skill": "risk_screen", "needs": ["s2"]}], '"s2", which is no step'),
+        ([{"id": "a", "skill": "risk_screen"}] * 2, "two steps have the id a"),
+        ([{"id": str(number), "skill": "risk_screen"} for number in range(11)], f"at most {MOST_STEPS}"),
+        ([{"id": "a", "skill": "category_trend", "arguments": {"months": 99}}], "from 2 to 24"),
+        ([{"id": "a", "skill": "price_band", "arguments": {"months": 9}}], "takes no arguments"),
+        ([{"id": 7, "skill": "risk_screen"}], "id: Input should be a valid string"),
+        ([{"id": str(number), "skill": "risk_screen"} for number in range(10_000)], "at most 100 items"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_in_words(steps: list[dict[str, Any]], says: str) -> None:
+    rule = Planner(steps)
+
+    episode = play(a_task(), rule)
+
+    reasons = [str(one.data.get("reason")) for one in rule.heard if one.name == "refused"]
+    assert len(reasons) == 1
+    assert says in reasons[0]
+    assert episode.outcome["steps"] == 0
+    assert episode.outcome["authenticity"] == 0
+
+
+def test_independent_steps_overlap_so_a_plan_takes_as_long_as_its_longest_path() -> None:
+    draw = random.Random(5)
+    for number in range(60):
+        plan = plan_of(draw.sample(sorted(SKILLS), draw.randint(1, 5)))
+        if len(plan) > MOST_STEPS:
+            continue
+        ends: dict[str, float] = {}
+        for step in plan:
+            ends[step.id] = SKILLS[step.skill].takes + max((ends[need] for need in step.needs), default=0.0)
+
+        episode = play(a_task(number), Planner(as_steps(plan)), outages=0)
+
+        assert episode.outcome["critical_path"] == max(ends.values())
+        assert episode.outcome["steps"] == len(plan)
+
+
+def test_a_failed_step_fails_what_needs_it_and_nothing_else() -> None:
+    env = world()
+    order = env.merchants.order("test 0", 1)
+    results = Results()
+
+    plan = plan_of(["category_trend", "sales_forecast", "capacity_fit", "risk_screen"])
+    carry_out(plan, results, env.analyses, order.category, order.merchant, outages={"category_trend"})
+
+    assert set(results.failures) == {"category_trend", "sales_forecast", "capacity_fit"}
+    assert set(results.evidence) == {"risk_screen"}
+
+
+def test_what_failed_can_be_planned_again_once() -> None:
+    rule = Planner(
+        as_steps(plan_of(["sales_forecast"])),
+        as_steps(plan_of(["sales_forecast"])),
+        [{"id": "x", "skill": "risk_screen"}],
+    )
+
+    episode = play(a_task(), rule, outages=1)
+
+    told = [one.data for one in rule.heard if one.name == "evidence"]
+    assert [len(one["failed"]) for one in told] == [2, 0]
+    assert any("revised once" in str(one.data.get("reason")) for one in rule.heard)
+    assert episode.outcome["failed_steps"] == 0
+
+
+KILLED = """
+import os, signal, sys
+from agentfw_plugins.tools.tape import TapeFile
+from test_merchant import NAMES, Planner, a_task, as_steps, plan_of, play
+
+def keep(self, *values, kept=TapeFile.keep, count=[]):
+    kept(self, *values)
+    count.append(1)
+    if len(count) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+TapeFile.keep = keep
+play(a_task(), Planner(as_steps(plan_of(NAMES))), cache=sys.argv[1], outages=0)
+"""
+NAMES = ["sales_forecast", "risk_screen", "merchant_fit", "price_elasticity"]
+
+
+@pytest.mark.slow
+def test_a_plan_gives_the_same_evidence_cold_warm_and_after_a_kill(tmp_path: Path) -> None:
+    plan, order = plan_of(NAMES), world().merchants.order("test 0", 1)
+
+    def carried_out(cache: str) -> tuple[Mapping[str, Evidence], int]:
+        analyses, results = Analyses(world().merchants.market, cache), Results()
+        carry_out(plan, results, analyses, order.category, order.merchant)
+        return results.evidence, analyses.done
+
+    cold = carried_out(str(tmp_path / "cold.db"))
+    warm = carried_out(str(tmp_path / "cold.db"))
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "killed.db")], cwd=Path(__file__).parent)
+    after = carried_out(str(tmp_path / "killed.db"))
+
+    assert cold[1] == len(plan)
+    assert warm == (cold[0], 0)
+    assert killed.returncode == -signal.SIGKILL
+    assert after == (cold[0], len(plan) - 3)
+
+
+def test_kept_analyses_take_no_time(tmp_path: Path) -> None:
+    cache = str(tmp_path / "tape.db")
+    first = play(a_task(), cache=cache, outages=0)
+    second = play(a_task(), cache=cache, outages=0)
+
+    assert first.outcome["critical_path"] > 0 == first.outcome["cache_hits"]
+    assert second.outcome["critical_path"] == 0
+    assert second.outcome["cache_hits"] == second.outcome["steps"] > 0
+    assert second.outcome["score"] == first.outcome["score"]
+
+
+@pytest.mark.slow
+def test_a_warmed_market_has_every_analysis_that_a_plan_asks_for(tmp_path: Path) -> None:
+    cache = str(tmp_path / "tape.db")
+
+    made = CliRunner().invoke(data, ["warm", "merchant", "--cache", cache, "--json"])
+    again = CliRunner().invoke(data, ["warm", "merchant", "--cache", cache, "--json"])
+
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.stdout)["done"] == json.loads(made.stdout)["kept"] > 500
+    assert json.loads(again.stdout)["done"] == 0
+    for task in world().tasks(24, 7, "train"):
+        episode = play(task, cache=cache, outages=0)
+        assert episode.outcome["cache_hits"] == episode.outcome["steps"]
+
+
+@pytest.mark.slow
+def test_references_stand_where_they_should() -> None:
+    env = world()
+    found: dict[str, list[float]] = {}
+    for task in env.tasks(288, 7, "test"):
+        for name, figures in env.references(task).items():
+            found.setdefault(name, []).append(figures["score"])
+    means = {name: fmean(values) for name, values in found.items()}
+
+    assert means["nothing planned"] < means["fixed plan"] - 0.1
+    assert means["fixed plan"] <= means["knows the truth"] - 0.1
+    assert means["all analyses"] < means["knows the truth"]
+    assert means["fixed plan"] < means["stated profile"] < means["knows the truth"]
+
+
+@pytest.mark.slow
+def test_an_episode_depends_on_its_task_and_on_nothing_before_it() -> None:
+    tasks = world().tasks(40, 7, "test")
+    shuffled = random.Random(1).sample(tasks, len(tasks))
+
+    first = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in tasks}
+    second = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in shuffled}
+
+    assert first == second
+    assert len(set(first.values())) == 40
+
+
+def test_merchants_with_one_query_are_asked_about_the_same_products() -> None:
+    merchants = world().merchants
+    by_query: dict[str, set[tuple[str, ...]]] = {}
+    for number in range(240):
+        name = f"train {number}"
+        by_query.setdefault(merchants.query(name, 1), set()).add(merchants.order(name, 1).candidates)
+
+    assert all(len(candidates) == 1 for candidates in by_query.values())
+    assert len(by_query) < 60
+
+
+def test_rewards_read_the_visible_view_only() -> None:
+    read: set[str] = set()
+
+    class Outcome(dict[str, float]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return super().get(name, default)
+
+    episode = play(a_task())
+    episode.outcome = Outcome(episode.outcome)
+    scores = [score for model in (MerchantBase(), MerchantPersonal()) for score in asyncio.run(model.score([episode]))]
+
+    assert {score.track for score in scores if score.component == "profile_match"} == {"personal"}
+    assert all(0 <= score.value <= 1 for score in scores)
+    assert read == {"authenticity", "logic", "completion", "depth", "visible_profile_match"}
+
+
+def test_a_claim_without_evidence_and_an_analysis_without_use_cost() -> None:
+    env = world()
+    order = env.merchants.order("test 0", 1)
+    parts = list(order.kind.parts.values())
+
+    def scored(skills: list[str], **options: Any) -> Any:
+        results, plan = Results(), plan_of(skills, **options)
+        carry_out(plan, results, env.analyses, order.category, order.merchant)
+        report = make_report(order, results, env.merchants.fame[order.category])
+        return score_report(report, results, order, env.merchants, len(plan)), needless_steps(results, order)
+
+    ranked = [*parts, "price_band"]
+    full, _ = scored(ranked)
+    fewer, _ = scored(ranked[1:])
+    unlinked, _ = scored(ranked, unlinked=list(SKILLS))
+    opposite, needless = scored([*ranked, "sales_forecast"])
+
+    assert full.authenticity == full.completion == full.logic == 4
+    assert fewer.authenticity < 4 > fewer.completion
+    assert unlinked.logic < 4 == unlinked.authenticity
+    assert "sales_forecast" in needless
+    assert opposite.depth < full.depth
+
+
+def test_a_planner_that_never_reports_gets_nothing() -> None:
+    episode = play(a_task(), lambda moment: ["I wonder."])
+
+    assert episode.outcome["score"] == episode.outcome["completion"] == 0
+
+
+def test_the_linear_planner_follows_recalled_wishes() -> None:
+    sure = PlannerSettings(topic=40, other=-40, taste=-20, own=40, link=40, retry=40)
+    policy = PlannerPolicy(sure)
+    task = a_task()
+
+    async def planned(recalled: str) -> set[str]:
+        from agentfw import Brief, Message, Request
+
+        env = world()
+        seen = Planner()
+        await Engagement(env, PolicyAgent(ScriptedPolicy(rule=seen))).run(task)
+        first = next(one for one in seen.heard if one.name == "request")
+        request = Request(
+            [Message("user", f"{first.text}\n{recalled}")], moment=Moment(0, (first,)), brief=Brief(""), task=task
+        )
+        (call,) = (await policy.generate(request)).calls
+        return {step["skill"] for step in call.arguments["steps"]}
+
+    without = asyncio.run(planned(""))
+    wish = asyncio.run(planned(f"- s1: For products, prefer products {TASTES['careful'].words}"))
+
+    assert "risk_screen" not in without
+    assert wish - without == {"risk_screen"}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"candidates": 9, "products": 8}, {"months": 3}, {"categories": 13}, {"cash": "tape.db"}]
+)
+def test_a_market_that_cannot_be_is_refused(settings: dict[str, Any]) -> None:
+    from agentfw import Host, HostOptions
+
+    host = Host.load(HostOptions(disabled=("all",)))
+
+    with pytest.raises(SettingsError):
+        host.create("environment", "merchant", settings)

@@ -1,0 +1,214 @@
+"""The patrol: the round goes on by itself, alarms are heard of when the interface says, and leaving has its price."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from agentfw.agent import Agent, Decision, Moment
+from agentfw.engagement import Engagement
+from agentfw.episode import Episode, Event, Intervention, Task
+from agentfw.errors import SettingsError
+from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop
+from agentfw.policy_agent import PolicyAgent
+from agentfw.settings import validate
+from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings, situation
+from agentfw_papers.worlds.patrol.patrol_settings import walked
+from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
+
+Rule = Callable[[Moment], Iterable[Intervention]]
+RESPOND = Intervention("respond")
+
+
+class Ruled(Agent):
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    async def act(self, moment: Moment) -> Decision:
+        return Decision(list(self.rule(moment)))
+
+
+def play(agent: Agent, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
+    return asyncio.run(Engagement(Patrol(PatrolSettings(**settings)), agent, interface).run(Task(0, seed=seed)))
+
+
+def controlled(name: str, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
+    policy = PatrolController(ControllerSettings.model_validate({"controller": name}))
+    return play(PolicyAgent(policy, window=1), interface, seed, **settings)
+
+
+def idle(moment: Moment) -> Iterable[Intervention]:
+    return []
+
+
+def always(moment: Moment) -> Iterable[Intervention]:
+    return [RESPOND] if situation(moment) else []
+
+
+def works(episode: Episode, *states: str) -> list[Event]:
+    return [event for event in episode.events if event.kind == "work" and event.data["state"] in states]
+
+
+def paid(episode: Episode, reason: str) -> list[float]:
+    return [event.data["value"] for event in episode.events if event.kind == "utility" and event.name == reason]
+
+
+def test_without_alarms_the_round_goes_on_by_itself() -> None:
+    episode = play(Ruled(idle), rate=1e-9, horizon=108)
+    # Four checkpoints, each 20 ticks of handling and 7 of walking to the next.
+    assert episode.outcome["handled"] == 4
+    assert episode.utility == 40
+    assert len(episode.turns) == 1
+
+
+def test_an_alarm_that_is_left_alone_expires_and_costs_while_it_lasts() -> None:
+    episode = play(Ruled(idle), horizon=200)
+    assert episode.outcome["resolved"] == 0
+    assert paid(episode, "alarm expired") == [-20] * int(episode.outcome["expired"])
+    raised = [event for event in episode.events if event.kind == "observation" and event.name == "alarm"]
+    expired = [event for event in episode.events if event.kind == "observation" and event.name == "expired"]
+    for alarm, end in zip(raised, expired, strict=False):
+        assert end.time - alarm.time == alarm.data["remaining"]
+
+
+def test_who_responds_walks_there_stays_and_goes_back_to_where_the_work_was_left() -> None:
+    episode = play(Ruled(always), horizon=1000)
+    aside = next(event for event in works(episode, "interrupted") if event.data["spent"] > 0)
+    after = [event for event in episode.events if event.kind == "work" and event.time >= aside.time]
+    assert [event.name for event in after if event.data["state"] == "started"][:3] == [
+        "to the alarm",
+        "resolve",
+        "walk",
+    ]
+    again = next(event for event in after if event.data["state"] == "resumed")
+    assert (again.name, again.data["spent"]) == ("handle", aside.data["spent"])
+
+
+def test_a_phase_that_is_broken_off_begins_anew_and_costs() -> None:
+    episode = play(Ruled(always), depth=2)
+    assert not works(episode, "interrupted")
+    broken = [event for event in works(episode, "cancelled") if event.name in ("observe", "commit")]
+    prices = {"observe": -1.0, "commit": -6.0}
+    assert paid(episode, "left in the middle") == [prices[one.name] for one in broken if one.data["spent"] > 0]
+    assert episode.outcome["cost"] == -sum(paid(episode, "left in the middle"))
+
+
+def test_between_two_phases_leaving_costs_nothing() -> None:
+    episode = controlled("loop", StepLoop(), depth=3)
+    assert episode.outcome["resolved"] > 0
+    assert episode.outcome["cost"] == 0
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_the_loop_hears_of_alarms_only_between_two_pieces_of_work(depth: int) -> None:
+    class Watching(Ruled):
+        times: list[float] = []  # noqa: RUF012
+
+        async def act(self, moment: Moment) -> Decision:
+            if situation(moment):
+                self.times.append(moment.now)
+            return await super().act(moment)
+
+    watching = Watching(always)
+    watching.times = []
+    episode = play(watching, StepLoop(), depth=depth)
+    ends = {event.time for event in works(episode, "finished")}
+    assert watching.times
+    assert set(watching.times) <= ends
+
+
+def test_hearing_of_alarms_sooner_resolves_more_of_them() -> None:
+    def resolved(interface: Interface) -> float:
+        episodes = [controlled("greedy", interface, seed, horizon=500) for seed in range(12)]
+        return sum(one.outcome["resolved"] for one in episodes) / sum(one.outcome["alarms"] for one in episodes)
+
+    loop, polling, events = resolved(StepLoop()), resolved(Polling(10)), resolved(EventDriven())
+    assert loop + 0.1 < polling < events - 0.02
+    assert events > 0.8
+
+
+def test_responding_to_nothing_or_twice_is_refused() -> None:
+    def twice(moment: Moment) -> Iterable[Intervention]:
+        return [RESPOND] if moment.now == 0 and moment.woken else [RESPOND, RESPOND] if moment.of("alarm") else []
+
+    reasons = {event.data["reason"] for event in play(Ruled(twice)).events if event.kind == "refused"}
+    assert reasons == {"there is no alarm", "you are on your way already"}
+
+
+def test_looking_again_tells_how_things_stand_then() -> None:
+    def look(moment: Moment) -> Iterable[Intervention]:
+        return [Intervention("look_again", {"after": 4}) for _ in moment.of("alarm")]
+
+    episode = play(Ruled(look), rate=0.01, deadline=(20, 20), seed=5)
+    alarm = next(event for event in episode.events if event.kind == "observation" and event.name == "alarm")
+    seen = next(event for event in episode.events if event.kind == "observation" and event.name == "look")
+    assert (seen.time - alarm.time, seen.data["remaining"]) == (4, 16)
+
+
+def test_the_patches_look_again_when_a_threshold_is_crossed() -> None:
+    episodes = [controlled("patchpro", depth=2, seed=seed) for seed in range(10)]
+    looks = [event for one in episodes for event in one.events if (event.kind, event.name) == ("observation", "look")]
+    assert looks
+    for event in looks:
+        assert event.data["remaining"] in (15, 8, event.data["needed"] + 3)
+
+
+def test_a_patch_without_rules_for_a_phase_says_so() -> None:
+    with pytest.raises(SettingsError, match="no rule for the phase"):
+        controlled("patch")
+
+
+def test_an_alarm_is_far_away_when_it_is_raised() -> None:
+    for seed in range(5):
+        for event in controlled("greedy", seed=seed).events:
+            if event.kind == "observation" and event.name == "alarm":
+                assert event.data["needed"] - 3 >= 5
+
+
+def test_an_episode_costs_what_happens_in_it_and_not_how_long_it_lasts() -> None:
+    """The same patrol in slow motion: a hundred times as many ticks, and about as much on record."""
+    quick = controlled("greedy", rate=0.05, horizon=1000)
+    slow = controlled(
+        "greedy",
+        rate=0.0005,
+        horizon=100_000,
+        deadline=(1300, 2700),
+        resolving=300,
+        checkpoints=((100, 100), (800, 100), (800, 800), (100, 800)),
+        phases=({"name": "handle", "takes": 2000},),
+        distance=500,
+    )
+    assert slow.ended == 100 * quick.ended
+    assert 0.7 < len(slow.events) / len(quick.events) < 1.4
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ticks", "where"),
+    [
+        ((1, 1), (8, 1), 0, (1, 1)),
+        ((1, 1), (8, 8), 5, (6, 1)),
+        ((1, 1), (8, 8), 9, (8, 3)),
+        ((8, 8), (1, 1), 9, (1, 6)),
+        ((8, 8), (1, 1), 99, (1, 1)),
+    ],
+)
+def test_the_way_goes_across_and_then_down(
+    start: tuple[int, int], end: tuple[int, int], ticks: int, where: tuple[int, int]
+) -> None:
+    assert walked(start, end, ticks) == where
+
+
+def test_settings_survive_being_written_down() -> None:
+    for depth in (1, 2, 3):
+        settings = PatrolSettings(depth=depth, rate=0.1)  # type: ignore[arg-type]
+        assert PatrolSettings.model_validate(settings.model_dump(mode="json")) == settings
+        assert len(settings.phases) == depth
+
+
+@pytest.mark.parametrize("wrong", [{"deadline": [20, 10]}, {"depth": 4}, {"rate": 0}, {"phases": []}])
+def test_what_makes_no_sense_is_told_before_anything_runs(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="environment"):
+        validate(PatrolSettings, wrong, "environment")

@@ -1,0 +1,139 @@
+"""Domains that ship: what is in them, and that no code knows them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentfw.errors import SettingsError, UsageError
+from agentfw_papers.worlds.proactive.dataset import SPLITS, generated
+from agentfw_papers.worlds.proactive.domains import domain_names, load_domain
+from agentfw_papers.worlds.proactive.generator import DialogueGenerator
+from agentfw_papers.worlds.proactive.generator_settings import GeneratorSettings
+
+PLUGINS = Path(__file__).parents[3] / "plugins" / "agentfw_plugins"
+
+
+def check(name: str) -> dict[str, object]:
+    command = [sys.executable, "-m", "agentfw", "proactive", "domain", "check", name, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    facts: dict[str, object] = json.loads(done.stdout)
+    return facts
+
+
+@pytest.mark.slow
+def test_the_public_domain_has_what_its_ontology_says() -> None:
+    first, second = check("abcd"), check("abcd")
+
+    counts = [first[key] for key in ("actions", "workflows", "slots", "without_parameters", "flows")]
+    assert counts == [30, 55, 25, 17, 10]
+    assert first["workflows_without_openings"] == []
+    assert first == second
+
+
+@pytest.mark.slow
+def test_the_second_domain_is_a_yaml_file() -> None:
+    facts = check("home_loan")
+
+    assert [facts[key] for key in ("actions", "workflows", "observed")] == [13, 6, False]
+    assert {file.suffix for file in (PLUGINS / "worlds" / "proactive" / "domains" / "home_loan").iterdir()} == {".yaml"}
+
+
+@pytest.mark.slow
+def test_no_code_knows_a_domain_by_name() -> None:
+    importers = PLUGINS / "worlds" / "proactive" / "importers"
+    found = []
+    for file in PLUGINS.rglob("*.py"):
+        if importers in file.parents:
+            continue
+        tree = ast.parse(file.read_text("utf-8"))
+        texts = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
+                found += [f"{file}: {name}" for name in domain_names() if name == node.value]
+
+    assert domain_names() == ("abcd", "home_loan")
+    assert found == []
+
+
+def test_an_unknown_domain_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match='no domain is called "abdc"; did you mean "abcd"'):
+        load_domain("abdc")
+
+
+SIX = "[a1, a2, a3, a4, a5, a6]"
+SHOP = f"""
+name: shop
+slots: {{order: {{pattern: "[0-9]+"}}}}
+actions: {{refund: {{parameters: [order], required: [order]}}, call-back: {{}}}}
+workflows: {{return: [refund], complaint: [call-back, refund]}}
+phrases:
+  openings:
+    return: {SIX}
+"""
+
+
+def shop(folder: Path, text: str = SHOP, **changes: str) -> DialogueGenerator:
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "domain.yaml").write_text(text, "utf-8")
+    return DialogueGenerator(load_domain(str(folder)), "train", 0, GeneratorSettings())
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("    complaint: [a1]\n", "openings.complaint"),
+        (f"    complain: {SIX}\n", '"complain", which is not a workflow'),
+        (f"    complaint: {SIX}\n", 'the opening "a1" of the domain "shop" fits both "return" and "complaint"'),
+        ("  slots: {color: {label: color}}\n", '"color", which no action uses'),
+        ('  slots: {order: {value: "{number}"}}\n', 'needs "number", which has no value of its own'),
+        ('  slots: {order: {value: "{order}"}}\n', 'needs "order", which has no value of its own'),
+        ("  escalation: shout\n", '"shout", which is not an action'),
+        ("  opening: {}\n", "opening"),
+        ("  shape: {turns: 4, spread: -1}\n", "shape.spread"),
+        ("  slots: {order: {by: the dog}}\n", "slots.order.by"),
+    ],
+)
+def test_phrases_that_cannot_be_used_are_refused(tmp_path: Path, extra: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        shop(tmp_path, SHOP + extra)
+
+    assert message in caught.value.message
+    assert caught.value.fix
+
+
+def test_a_workflow_that_no_dialogue_has_room_for_is_refused(tmp_path: Path) -> None:
+    text = SHOP.replace("return: [refund]", f"return: [{', '.join(['refund'] * 9)}]")
+
+    with pytest.raises(SettingsError, match='"return" of the domain "shop" has 9 actions, more than'):
+        shop(tmp_path, text + "  shape: {turns: 5, spread: 1}\n")
+
+
+def test_a_domain_without_phrases_is_for_import_only(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no dialogues can be generated") as caught:
+        shop(tmp_path, SHOP[: SHOP.index("phrases")])
+
+    assert "import" in caught.value.fix
+
+
+def test_people_who_cannot_differ_between_splits_are_refused(tmp_path: Path) -> None:
+    only_one = SHOP.replace('{pattern: "[0-9]+"}', "{values: [only]}")
+    (tmp_path / "domain.yaml").write_text(only_one, "utf-8")
+    domain = load_domain(str(tmp_path))
+
+    # The only person there can be belongs to one split, so the two others have nobody.
+    with pytest.raises(SettingsError, match="too few values for people"):
+        [generated(domain, split, 0, 1) for split in SPLITS]

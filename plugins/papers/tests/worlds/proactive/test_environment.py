@@ -1,0 +1,411 @@
+"""The proactive world: what an agent reads, what becomes of its answers, and what is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import (
+    Call,
+    Engagement,
+    Episode,
+    Generation,
+    Interface,
+    Policy,
+    PolicyAgent,
+    Request,
+    parse_interface,
+)
+from agentfw.errors import SettingsError, UsageError
+from agentfw.statistics import bootstrap
+from agentfw.testing import fresh_host
+from agentfw_papers.worlds.proactive.conversations import asked_turns
+from agentfw_papers.worlds.proactive.dataset import Example, generated, write_data
+from agentfw_papers.worlds.proactive.domains import load_domain
+from agentfw_papers.worlds.proactive.environment import Proactive
+from agentfw_papers.worlds.proactive.phrases import Phrases
+from agentfw_papers.worlds.proactive.prompting import write_answer
+from agentfw_papers.worlds.proactive.settings import ProactiveSettings
+from agentfw_rewardmodels.timing import Annotation, Dialogue, TurnOpportunities, next_questions
+
+HOST = fresh_host(builtins=True, strict=False)
+DOMAIN = load_domain("abcd")
+
+
+class Answering(Policy):
+    """Answers each question with what a function makes of it, and remembers the questions."""
+
+    def __init__(self, answer: Callable[[int], str | Generation]) -> None:
+        self.answer, self.requests = answer, list[Request]()
+
+    async def generate(self, request: Request) -> Generation:
+        self.requests.append(request)
+        given = self.answer(len(self.requests) - 1)
+        return Generation(given, count=len(given)) if isinstance(given, str) else given
+
+    @property
+    def texts(self) -> list[str]:
+        return [request.messages[-1].content for request in self.requests]
+
+
+def play(
+    environment: Proactive, policy: Policy, *, index: int = 0, interface: str = "event_driven", split: str = "test"
+) -> Episode:
+    task = environment.tasks(index + 1, 7, split)[index]
+    chosen: Interface = parse_interface(interface)
+    return asyncio.run(Engagement(environment, PolicyAgent(policy), chosen).run(task))
+
+
+def dialogues(**settings: Any) -> Proactive:
+    return Proactive(ProactiveSettings.model_validate({"unit": "dialogue", "dialogues": 20, **settings}))
+
+
+def turns(**settings: Any) -> Proactive:
+    return Proactive(ProactiveSettings.model_validate({"unit": "turn", "dialogues": 20, **settings}))
+
+
+def replayed(environment: Proactive, example: Example) -> Callable[[int], str]:
+    """The references of a dialogue as answers."""
+    asked = [number for number, turn in enumerate(example.dialogue.turns, 1) if turn.speaker != "action"]
+    shape = environment.settings.answers
+    return lambda place: write_answer(example.annotation.at(asked[place]).opportunities, shape)
+
+
+# -- what an agent reads -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["turn", "dialogue"])
+def test_nothing_of_the_future_is_told(unit: str) -> None:
+    environment = Proactive(ProactiveSettings.model_validate({"unit": unit, "dialogues": 20}))
+
+    for index in range(10):
+        policy = Answering(lambda _: "nothing")
+        episode = play(environment, policy, index=index)
+        spoken = environment.example(episode.task).dialogue.turns
+
+        for request, turn in zip(policy.requests, episode.turns, strict=True):
+            told = "\n".join(message.content for message in request.messages)
+            lines = [f"\n{number} {one.speaker}: " for number, one in enumerate(spoken, start=1)]
+            assert [line in told for line in lines] == [number <= turn.round for number in range(1, len(spoken) + 1)]
+            assert f" of {len(spoken)}" not in told
+
+
+def test_a_turn_shows_the_whole_dialogue_so_far_and_a_dialogue_only_what_is_new() -> None:
+    single, whole = Answering(lambda _: "nothing"), Answering(lambda _: "nothing")
+
+    play(turns(), single, index=3)
+    play(dialogues(), whole)
+
+    assert "\n1 " in single.texts[0]
+    assert "\n1 " in whole.texts[0]
+    assert not any("\n1 " in text for text in whole.texts[1:])
+
+
+def test_an_agent_is_asked_at_spoken_turns_unless_the_settings_say_otherwise() -> None:
+    asked = {}
+    for ask in ("spoken", "every", "customer"):
+        environment = dialogues(ask=ask)
+        episode = play(environment, Answering(lambda _: "nothing"))
+        speakers = [turn.speaker for turn in environment.example(episode.task).dialogue.turns]
+        asked[ask] = [speakers[turn.round - 1] for turn in episode.turns]
+
+    assert set(asked["spoken"]) == {"customer", "professional"}
+    assert set(asked["customer"]) == {"customer"}
+    assert len(asked["every"]) == len(speakers) > len(asked["spoken"]) > len(asked["customer"])
+
+
+def test_the_styles_differ_in_their_texts_alone() -> None:
+    told = {}
+    for style in ("plain", "reasoning", "asg"):
+        policy = Answering(lambda _: "nothing")
+        play(dialogues(style=style), policy)
+        told[style] = policy
+
+    assert told["plain"].texts == told["reasoning"].texts
+    assert [text.split("\n\n")[-1] for text in told["asg"].texts] == [
+        text.split("\n", 1)[1] for text in told["plain"].texts
+    ]
+    assert len({policy.requests[0].messages[0].content for policy in told.values()}) == 3
+
+
+def test_the_states_have_predictions_of_the_turn_before_and_triggers_that_were_observed() -> None:
+    environment = dialogues(style="asg", answers="lines", early_end=0.0)
+    policy = Answering(lambda place: "offer-refund pending amount=?" if place == 0 else "nothing")
+
+    episode = play(environment, policy)
+
+    assert "states so far:\nnone" in policy.texts[0]
+    assert "states so far:\noffer-refund pending amount=?" in policy.texts[1]
+    for trigger in environment.example(episode.task).dialogue.triggers:
+        later = [text for text, turn in zip(policy.texts, episode.turns, strict=True) if turn.round >= trigger.turn]
+        assert all(f"{trigger.action} triggered" in text for text in later)
+
+
+def test_placeholders_take_the_place_of_values_in_texts_and_references() -> None:
+    environment = turns(values="placeholder")
+
+    values = {
+        part.value
+        for task in environment.tasks(100, 7, "test")
+        for turn in environment.example(task).annotation.turns
+        for one in turn.opportunities
+        for part in one.inputs.values()
+        if part.value and part.value.startswith("<")
+    }
+
+    assert len(values) > 3
+
+
+# -- what becomes of answers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answers", ["json", "lines", "calls"])
+def test_the_references_as_answers_agree_fully_however_they_are_written(answers: str) -> None:
+    environment = dialogues(answers=answers)
+    example = environment.example(environment.tasks(1, 7, "test")[0])
+
+    episode = play(environment, Answering(replayed(environment, example)))
+
+    expected = environment.references(episode.task)["oracle"]
+    assert episode.outcome["format"] == 1
+    assert {name: episode.outcome[name] for name in ("ac", "max_ac", "pt", "ftr", "rar", "silent")} == {
+        name: expected[name] for name in ("ac", "max_ac", "pt", "ftr", "rar", "silent")
+    }
+
+
+def test_calls_that_a_policy_separates_itself_are_predictions() -> None:
+    row = {"name": "search-faq", "status": "pending", "inputs": {}}
+    environment = dialogues(answers="calls")
+    policy = Answering(lambda _: Generation("", (Call("predict", {"opportunities": [row]}),), count=3))
+
+    episode = play(environment, policy)
+
+    assert [action.name for action in policy.requests[0].actions] == ["predict"]
+    assert episode.outcome["silent"] == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "I can't say.", '{"name": "search-faq"', "<action>soon</action>", "\x00\ud800", "search-faq soon"]
+)
+def test_what_cannot_be_read_is_an_empty_prediction_and_asked_once(text: str) -> None:
+    environment = dialogues()
+
+    episode = play(environment, Answering(lambda _: text))
+
+    rounds = [turn.round for turn in episode.turns]
+    assert rounds == sorted(set(rounds))
+    assert (episode.outcome["format"], episode.outcome["silent"]) == (0, 1)
+    assert not any(turn.failures for turn in episode.turns)
+
+
+def test_a_call_of_something_else_is_refused_and_shifts_no_turn() -> None:
+    environment = dialogues()
+    policy = Answering(lambda place: Generation("", (Call("dance", {}),), count=1) if place % 2 else "nothing")
+
+    episode = play(environment, policy)
+
+    plain = play(environment, Answering(lambda _: "nothing"))
+    assert [turn.round for turn in episode.turns] == [turn.round for turn in plain.turns]
+    assert any(event.kind == "refused" for event in episode.events)
+
+
+def test_ten_thousand_opportunities_are_cut_and_counted() -> None:
+    row = {"name": "search-faq", "status": "pending"}
+    call = Call("predict", {"opportunities": [row] * 10_000})
+
+    episode = play(turns(answers="calls"), Answering(lambda _: Generation("", (call,), count=1)))
+
+    assert episode.outcome["left_out"] == 10_000 - 64
+    assert episode.outcome["format"] == 0
+
+
+def test_a_name_that_the_catalog_does_not_have_is_counted() -> None:
+    episode = play(turns(answers="lines"), Answering(lambda _: "dance pending\nsearch-faq pending"))
+
+    assert episode.outcome["unknown_names"] == 1
+
+
+def test_questions_count_if_they_ask_for_a_missing_input() -> None:
+    opportunity = {"name": "offer-refund", "status": "pending", "inputs": {"amount": None}}
+    answer = {"opportunities": [opportunity], "questions": ["Which amount was it?", "How are you?"]}
+
+    episode = play(dialogues(questions=True), Answering(lambda _: json.dumps(answer)))
+
+    assert episode.series("asked_missing")[1] == 0.5
+
+
+@pytest.mark.parametrize("split", ["train", "test"])  # in the test split they say "Please let me know your name."
+def test_questions_are_compared_with_what_the_professional_asks_next(split: str) -> None:
+    environment = dialogues(questions=True, encoder="hash:256", flows=["recover_password"])
+    example = environment.example(environment.tasks(1, 7, split)[0])
+    asked = asked_turns(example.dialogue, "spoken")
+    asks = Phrases.of(DOMAIN.phrases, "abcd").asks_for
+    following = {turn: next_questions(example.dialogue.turns, turn, asks=asks) for turn in asked}
+
+    def answer(place: int) -> str:
+        wanted = following[asked[place]]
+        # At one turn of two the very question, and something else at the others.
+        return json.dumps({"opportunities": [], "questions": wanted if place % 2 else ["Do you like music?"]})
+
+    episode = play(environment, Answering(answer), split=split)
+
+    found = {one.round: one.value for one in episode.measures if one.name == "ic"}
+    assert any(following.values())
+    assert found.keys() == {turn for turn, questions in following.items() if questions}
+    for place, turn in enumerate(asked):
+        if following[turn]:
+            assert (found[turn] == pytest.approx(1)) == bool(place % 2)
+
+
+def test_questions_of_an_annotation_come_first(tmp_path: Path) -> None:
+    [example] = generated(DOMAIN, "test", 1, 1)
+    asked = asked_turns(example.dialogue, "spoken")
+    turns = tuple(TurnOpportunities(example.id, turn, questions=("Which shoes are they?",)) for turn in asked)
+    annotation = Annotation(example.id, example.annotation.length, turns)
+    write_data(tmp_path, [Example(example.dialogue, annotation)], DOMAIN.catalog, {})
+    environment = dialogues(data=str(tmp_path), questions=True, encoder="hash:256")
+
+    episode = play(environment, Answering(lambda _: '{"opportunities": [], "questions": ["Which shoes are they?"]}'))
+
+    assert episode.outcome["ic"] == pytest.approx(1)
+
+
+def test_an_unknown_text_encoder_is_refused_before_anything_is_played() -> None:
+    with pytest.raises(UsageError, match='unknown encoder "thesaurus"'):
+        dialogues(questions=True, encoder="thesaurus")
+
+
+# -- what is measured --------------------------------------------------------------------------------------------------
+
+
+def test_rewards_are_finite_at_every_turn_and_metrics_only_where_they_are_defined() -> None:
+    episode = play(dialogues(), Answering(lambda place: "search-faq triggered" if place % 2 else "nothing"))
+
+    by_name = {name: episode.series(name) for name in ("rac", "max_rac", "ptr", "ftr_cost", "format", "ac")}
+    asked = len(episode.turns)
+    assert [len(by_name[name]) for name in ("rac", "max_rac", "ptr", "ftr_cost", "format")] == [asked] * 5
+    assert len(by_name["ac"]) == asked // 2
+    assert {measure.round for measure in episode.measures} == {turn.round for turn in episode.turns}
+
+
+def test_silence_is_rewarded_only_where_nothing_is_expected() -> None:
+    environment = turns(silence=0.25)
+
+    found = set()
+    for index in range(40):
+        episode = play(environment, Answering(lambda _: "nothing"), index=index)
+        example = environment.example(episode.task)
+        expected = bool(example.annotation.at(episode.turns[0].round).opportunities)
+        found.add((expected, *episode.series("rac"), *episode.series("max_rac"), *episode.series("ptr")))
+
+    assert found == {(True, 0.0, 0.0, 0.0), (False, 0.25, 0.25, 0.0)}
+
+
+def test_tokens_that_take_time_move_a_prediction_to_the_turn_at_which_it_lands() -> None:
+    environment = dialogues(time_per_token=0.25)
+    policy = Answering(lambda _: Generation("search-faq pending", count=6))
+
+    episode = play(environment, policy, interface="step_loop")
+    at_once = play(dialogues(), policy)
+
+    assert at_once.outcome["delay"] == 0
+    assert episode.outcome["delay"] > 0.5
+    assert len(episode.turns) < len(at_once.turns)
+    assert len(episode.series("rac")) == len(at_once.series("rac"))
+
+
+@pytest.mark.slow
+def test_what_an_event_driven_agent_says_is_less_out_of_date_when_it_lands() -> None:
+    delay = {}
+    for interface in ("event_driven", "step_loop", "polling:3"):
+        policy = Answering(lambda _: Generation("search-faq pending", count=12))
+        episodes = [
+            play(dialogues(time_per_token=0.1), policy, index=index, interface=interface) for index in range(20)
+        ]
+        delay[interface] = bootstrap([episode.outcome["delay"] for episode in episodes])
+
+    assert delay["event_driven"].high < delay["step_loop"].low
+    assert delay["event_driven"].high < delay["polling:3"].low
+
+
+# -- tasks and data ----------------------------------------------------------------------------------------------------
+
+
+def test_every_turn_of_every_dialogue_is_a_task_once() -> None:
+    environment = turns(dialogues=5)
+    asked = sum(
+        turn.speaker != "action"
+        for one in generated(DOMAIN, "train", 7, 5, environment.settings)
+        for turn in one.dialogue.turns
+    )
+
+    tasks = environment.tasks(asked, 3, "train")
+    episodes = [play(environment, Answering(lambda _: ""), index=task.index, split="train") for task in tasks]
+
+    assert len({(episode.task.user, episode.turns[0].round) for episode in episodes}) == asked
+
+
+def test_the_seed_of_a_run_does_not_change_the_dialogues() -> None:
+    environment = turns()
+
+    users = [[task.user for task in environment.tasks(30, seed, "test")] for seed in (1, 2)]
+
+    assert users[0] == users[1]
+
+
+@pytest.mark.slow
+def test_dialogues_come_from_a_folder_with_their_times(tmp_path: Path) -> None:
+    examples = [Example(with_times(one.dialogue), one.annotation) for one in generated(DOMAIN, "test", 7, 3)]
+    write_data(tmp_path, examples, DOMAIN.catalog, {})
+
+    episode = play(dialogues(data=str(tmp_path)), Answering(lambda _: "nothing"))
+
+    assert [turn.started for turn in episode.turns][:2] == [0, 10]
+    assert episode.task.user in {one.id for one in examples}
+
+
+def with_times(dialogue: Dialogue) -> Dialogue:
+    """The dialogue with ten seconds between its turns."""
+    turns = tuple(replace(turn, time=10.0 * place) for place, turn in enumerate(dialogue.turns))
+    return replace(dialogue, turns=turns)
+
+
+def test_references_of_another_catalog_are_refused_with_both_named(tmp_path: Path) -> None:
+    write_data(tmp_path, generated(DOMAIN, "test", 7, 2), DOMAIN.catalog, {})
+    manifest = json.loads((tmp_path / "MANIFEST.json").read_text())
+    (tmp_path / "MANIFEST.json").write_text(json.dumps({**manifest, "catalog": "0123456789abcdef"}))
+
+    with pytest.raises(UsageError) as refused:
+        dialogues(data=str(tmp_path)).tasks(1, 7, "test")
+
+    assert "0123456789ab" in str(refused.value)
+    assert DOMAIN.catalog.digest[:12] in str(refused.value)
+
+
+def test_a_split_without_dialogues_is_an_error(tmp_path: Path) -> None:
+    write_data(tmp_path, generated(DOMAIN, "test", 7, 2), DOMAIN.catalog, {})
+
+    with pytest.raises(SettingsError, match='no dialogues in the split "train"'):
+        dialogues(data=str(tmp_path)).tasks(1, 7, "train")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"style": "asg"}, "unit"),
+        ({"silence": -1}, "silence"),
+        ({"silence": float("nan")}, "silence"),
+        ({"transitions": ["pending->done"]}, "pending->done"),
+        ({"unit": "word"}, "unit"),
+        ({"dialogues": 0}, "dialogues"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        HOST.create("environment", "proactive", settings)

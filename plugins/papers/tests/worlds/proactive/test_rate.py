@@ -1,0 +1,151 @@
+"""`agentfw proactive rate`: what the judge reads, what becomes of its ratings, and resuming."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import completion, serving
+from click.testing import CliRunner
+
+from agentfw import Generation, Policy, Request, Run
+from agentfw.errors import EndpointError
+from agentfw.runs import RunFolder, parse_spec
+from agentfw.testing import fresh_host
+from agentfw_papers.worlds.proactive.asking import Asker
+from agentfw_papers.worlds.proactive.command import proactive
+from agentfw_papers.worlds.proactive.proactiveness import Rater, Ratings
+from agentfw_papers.worlds.proactive.view_data import Dialogues, collect
+
+HOST = fresh_host(builtins=True, strict=False)
+
+
+class Judge(Policy):
+    """Answers what a function makes of the dialogue and the predictions in the question."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], str]) -> None:
+        self.answer, self.read = answer, list[dict[str, Any]]()
+
+    async def generate(self, request: Request) -> Generation:
+        material = json.loads(request.messages[1].content)
+        self.read.append(material)
+        return Generation(self.answer(material), count=1)
+
+
+def rating(value: object) -> str:
+    return json.dumps({"why": "it was foreseeable", "rating": value})
+
+
+def by_length(material: dict[str, Any]) -> str:
+    """The later the turn, the lower the rating; the first two turns can't be judged."""
+    turns = len(material["dialogue"])
+    return rating(-1 if turns < 3 else 5 if turns < 8 else 2)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    spec = {
+        "environment": {"name": "proactive", "settings": {"unit": "dialogue", "dialogues": 20}},
+        "policy": "scripted",
+        "episodes": 3,
+    }
+    made = Run.create(parse_spec(spec), HOST, tmp_path_factory.mktemp("runs"))
+    asyncio.run(made.execute())
+    return RunFolder.open(made.folder.path)
+
+
+@pytest.fixture
+def predicted(played: RunFolder) -> Dialogues:
+    return collect(played, HOST)
+
+
+def rate(predicted: Dialogues, judge: Policy, folder: Path, *, most: int | None = None) -> Ratings:
+    rater = Rater(predicted, Asker(judge, name="test"), most=most)
+    return asyncio.run(rater.rate(folder / "ratings.jsonl"))
+
+
+def test_the_rating_is_the_mean_of_dialogues_without_turns_that_cannot_be_judged(
+    predicted: Dialogues, tmp_path: Path
+) -> None:
+    found = rate(predicted, Judge(by_length), tmp_path)
+
+    means, turns = [], 0
+    for rows in predicted.stages[-1].by_dialogue.values():
+        [(episode, _)] = rows
+        values = [5 if turn.round < 8 else 2 for turn in episode.turns if turn.round >= 3]
+        means.append(sum(values) / len(values))
+        turns += len(episode.turns)
+    assert found.mean is not None
+    assert found.mean.estimate == pytest.approx(sum(means) / len(means))
+    assert found.mean.count == 3
+    assert found.answers == sum(found.counts.values()) == turns
+    assert found.counts[-1] >= 3
+
+
+def test_the_judge_reads_the_dialogue_up_to_the_turn_and_what_was_predicted_there(
+    predicted: Dialogues, tmp_path: Path
+) -> None:
+    judge = Judge(by_length)
+
+    rate(predicted, judge, tmp_path, most=1)
+
+    name = next(iter(predicted.stages[-1].by_dialogue))
+    spoken = predicted.examples[name].dialogue.turns
+    asked = {len(material["dialogue"]): material for material in judge.read}
+    for turn, found in predicted.details(name)["stages"][0].items():
+        assert [one["text"] for one in asked[turn]["dialogue"]] == [one.text for one in spoken[:turn]]
+        assert [one["name"] for one in asked[turn]["predictions"]] == [one["name"] for one in found["predicted"]]
+        assert asked[turn].keys() == {"dialogue", "predictions"}
+    assert len(asked) == len(predicted.details(name)["stages"][0])
+
+
+def test_an_unusable_rating_is_asked_for_again_and_then_counted(predicted: Dialogues, tmp_path: Path) -> None:
+    def moody(material: dict[str, Any]) -> str:
+        return rating(7) if len(material["dialogue"]) == 5 else by_length(material)
+
+    found = rate(predicted, Judge(moody), tmp_path)
+
+    assert found.failed
+    assert all(where.startswith("turn 5 of ") for where in found.failed)
+    assert all("must be one of" in reason for reason in found.failed.values())
+    assert found.retried == len(found.failed)
+
+
+def test_a_judge_that_is_gone_loses_nothing(predicted: Dialogues, tmp_path: Path) -> None:
+    tired = Judge(lambda material: by_length(material))
+
+    class Gone(Judge):
+        async def generate(self, request: Request) -> Generation:
+            if len(self.read) == 20:
+                raise EndpointError("nobody answers")
+            return await super().generate(request)
+
+    with pytest.raises(EndpointError):
+        rate(predicted, Gone(by_length), tmp_path)
+    resumed = rate(predicted, tired, tmp_path)
+    undisturbed = rate(predicted, Judge(by_length), tmp_path / "other")
+
+    assert resumed.from_before >= 16
+    assert len(tired.read) == resumed.answers - resumed.from_before
+    assert resumed.by_dialogue == undisturbed.by_dialogue
+
+
+@pytest.mark.slow
+def test_the_command_asks_a_model_server_once(played: RunFolder) -> None:
+    with serving(completion(rating(4))) as (address, judge):
+        command = ["rate", str(played.path), "--policy", "openai", "--most", "2", "--json"]
+        command += ["--set", f"policy.base_url={address}", "--set", "policy.model=judge"]
+
+        first, second = (CliRunner().invoke(proactive, command, catch_exceptions=False) for _ in range(2))
+
+    found, again = json.loads(first.stdout), json.loads(second.stdout)
+    assert found["pr"] == {"mean": 4, "low": 4, "high": 4}
+    assert found["dialogues"] == 2
+    assert found["counts"]["4"] == found["answers"] == len(judge.bodies)
+    assert again == {**found, "from_before": found["answers"]}
+    assert {body["temperature"] for body in judge.bodies} == {0.1}
+    assert (played.path / "ratings.jsonl").exists()
