@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Container, Iterator, Mapping
@@ -20,6 +21,7 @@ FOLDERS = {
     "agentfw_memory": "memory",
     "agentfw_rewardmodels": "rewardmodels",
     "agentfw_cli": "cli",
+    "agentfw_papers": "plugins/papers",
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "agentfw": set(),
@@ -27,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agentfw_rewardmodels": set(),
     "agentfw_plugins": {"agentfw", "agentfw_memory", "agentfw_rewardmodels"},
     "agentfw_cli": {"agentfw"},
+    "agentfw_papers": {"agentfw", "agentfw_memory", "agentfw_rewardmodels", "agentfw_plugins"},
 }
 LONGEST = 600
 # Standard modules that load code, or run it, from data.
@@ -77,7 +80,10 @@ def test_nobody_imports_whom_they_may_not(package: str) -> None:
 
 PUBLIC = {
     "agentfw",
-    *(f"agentfw.{name}" for name in ["engine", "errors", "out", "parsing", "report", "runs", "statistics", "testing"]),
+    *(
+        f"agentfw.{name}"
+        for name in ["engine", "errors", "metadata", "out", "parsing", "report", "runs", "statistics", "testing"]
+    ),
 }
 
 
@@ -87,6 +93,57 @@ def test_plugins_use_what_is_public_of_the_framework() -> None:
     wrong = [f"{where}: {name}" for name, where in found if name.startswith("agentfw.") and name not in PUBLIC]
 
     assert wrong == [], f"take it from one of {', '.join(sorted(PUBLIC))}"
+
+
+@each_package
+def test_no_world_imports_another(package: str) -> None:
+    known = modules()
+    wrong = [
+        f"{name} imports {other}"
+        for name, (path, is_package) in known.items()
+        if name.startswith(f"{package}.worlds.")
+        for other in imported_modules(name, path, is_package, known)
+        if ".worlds." in other and other.split(".")[:3] != name.split(".")[:3]
+    ]
+
+    assert wrong == [], "what several worlds use is a library beside them"
+
+
+def documented() -> set[str]:
+    """The modules of the Python API page, each a line `::: module`."""
+    page = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
+    return set(re.findall(r"^::: ([\w.]+)$", page, re.M))
+
+
+def test_the_papers_use_only_the_documented_api() -> None:
+    """They show what a private extension can be made of, so that they may import no more than such a one."""
+    api, wrong = documented(), []
+    for path in sources("agentfw_papers"):
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.ImportFrom) or node.level or not (node.module or "").startswith("agentfw"):
+                continue
+            module = node.module or ""
+            if module.partition(".")[0] == "agentfw_papers":
+                continue
+            public = set(importlib.import_module(module).__all__) if module in api else set()
+            wrong += [f"{place(path, node)}: {module}.{one.name}" for one in node.names if one.name not in public]
+
+    assert wrong == [], "document it in docs/reference/python.md, or do without it"
+
+
+def test_nobody_takes_a_private_name_of_another_package() -> None:
+    wrong = [
+        f"{place(path, node)}: {node.module}.{one.name}"
+        for package in FOLDERS
+        for path in sources(package)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+        for one in node.names
+        if node.module.partition(".")[0] in FOLDERS.keys() - {package}
+        and any(part.startswith("_") and not part.startswith("__") for part in [*node.module.split("."), one.name])
+    ]
+
+    assert wrong == []
 
 
 @each_package
@@ -121,7 +178,7 @@ def test_nobody_runs_data_as_code(package: str) -> None:
 
 
 def modules() -> dict[str, tuple[Path, bool]]:
-    """Every module of the five packages: its file, and whether it is a package."""
+    """Every module of the six packages: its file, and whether it is a package."""
     found = {}
     for package, folder in FOLDERS.items():
         for path in sources(package):

@@ -3,7 +3,7 @@
 Everything but the interface is the same, down to the tasks, so each difference is taken task by task.
 
     agentfw compare interfaces inbox --episodes 100
-    agentfw compare interfaces patrol --interface step_loop --interface polling:10 --interface event_driven --seeds 1-8
+    agentfw compare interfaces inbox --interface step_loop --interface polling:15 --interface event_driven --seeds 1-8
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A world's command is an entry point of the group `agentfw.data`, called VERB.WOR
     agentfw data make calendar --out data --users 40 --seed 7
     agentfw data check calendar my_organisations
 
-It is imported when it is called or its help is shown.
+It is imported when it is called.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ class _Worlds(click.Group):
         if name not in offers:
             raise unknown_name(f"data set to {self.name}", name, offers)
         return load_command(f'the command "data {self.name} {name}"', offers[name])
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [
+            (name, f"from {' and '.join(offer.distribution for offer in offers)}")
+            for name, offers in self._offers().items()
+        ]
+        if rows:
+            with formatter.section("Worlds"):
+                formatter.write_dl(rows)
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
         """Who offers a command, by the world's name."""

@@ -80,9 +80,7 @@ def loop(
         if environment is None or _SPEC + environment not in specs:
             if environment:
                 raise UnknownNameError("loop", environment, known, offered_by=host.installable(_SPEC + environment))
-            raise UsageError(
-                "no environment was named", fix=f"use {', '.join(known) or 'one of yours'}, or --spec FILE"
-            )
+            raise UsageError("no environment was named", fix=f"use {', '.join(known)}, or --spec FILE")
         file = Path(host.find_spec(_SPEC + environment).path)
     spec = read_loop(file)
     if quick and not spec.quick:

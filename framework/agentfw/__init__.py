@@ -9,9 +9,9 @@ plugin, loads neither pydantic nor numpy.
     def agentfw_tools():
         return [Component("dice", "my_plugin.dice:Dice", "Rolls dice")]
 
-The public modules are this one, `agentfw.engine`, `agentfw.errors`, `agentfw.out`, `agentfw.parsing`,
-`agentfw.report`, `agentfw.runs`, `agentfw.statistics` and `agentfw.testing`. Names in other modules can change without
-notice.
+The public modules are this one, `agentfw.engine`, `agentfw.errors`, `agentfw.metadata`, `agentfw.out`,
+`agentfw.parsing`, `agentfw.report`, `agentfw.runs`, `agentfw.statistics` and `agentfw.testing`. Names in other modules
+can change without notice.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `importlib.metadata.entry_points` raises when a single distribution has a malformed file, whosever it is. Here, a file
 that doesn't mention the group is left alone, and one that does is a problem of its distribution.
 
-    >>> [found.distribution for found in entry_points("agentfw")]
-    ['agentfw', 'agentfw-notes']
+    >>> "agentfw-notes" in [found.distribution for found in entry_points("agentfw")]
+    True
 """
 
 from __future__ import annotations

@@ -9,4 +9,30 @@ from agentfw import KnownPlugin
 
 __all__ = ["PAPERS"]
 
-PAPERS = KnownPlugin("agentfw-papers", {}, folder="plugins/papers")
+PAPERS = KnownPlugin(
+    "agentfw-papers",
+    {
+        "environment": (
+            *("assistant", "budget", "deliberation", "etapp"),
+            *("kitchen", "merchant", "patrol", "proactive"),
+        ),
+        "policy": (
+            *("assistant-linear", "assistant-teacher", "kitchen", "merchant-linear"),
+            *("merchant-teacher", "merchant-team", "patrol", "timing_judge"),
+        ),
+        "reward": (
+            *("assistant_base", "assistant_personal", "assistant_preference", "assistant_satisfaction"),
+            *("assistant_stars", "correct", "merchant_base", "merchant_personal", "merchant_preference"),
+            *("proactive_ac", "proactive_format", "proactive_ftr", "proactive_max_ac", "proactive_pt"),
+        ),
+        "learner": ("assistant-linear", "merchant-linear"),
+        "spec": (
+            *("assistant", "kitchen", "loop-assistant", "loop-merchant", "loop-tiny-assistant", "merchant"),
+            *("proactive", "proactive-asg", "proactive-plain", "proactive-reasoning", "tiny-assistant"),
+            *("train-assistant", "train-budget", "train-merchant", "train-merchant-tiny", "train-proactive"),
+            *("train-proactive-llm", "train-tiny-assistant"),
+        ),
+        "command": ("proactive",),
+    },
+    folder="plugins/papers",
+)

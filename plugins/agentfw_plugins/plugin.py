@@ -1,4 +1,4 @@
-"""The plugin `builtin`: everything that ships with agentfw, and what the reproductions of the papers offer beside it."""
+"""The plugin `builtin`: everything that ships with agentfw."""
 
 from __future__ import annotations
 

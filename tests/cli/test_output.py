@@ -311,6 +311,7 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
 
 
 def test_rounds_without_a_known_number_do_not_run_beyond_the_end(agentfw: Agentfw) -> None:
+    pytest.importorskip("agentfw_papers")
     told = agentfw("run", "proactive", "--episodes", "3")
 
     counts = re.findall(r"(\d+)/(\d+) ", told.err)

@@ -45,6 +45,10 @@ def spec(arguments: str) -> str:
     return f"@hookimpl\ndef agentfw_specs(): return [{arguments}]\n"
 
 
+def known(arguments: str) -> str:
+    return f"from agentfw import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{arguments}]\n"
+
+
 def template(arguments: str) -> str:
     return f"from agentfw import NamedTemplate\n@hookimpl\ndef agentfw_templates(): return [{arguments}]\n"
 
@@ -117,6 +121,10 @@ CASES = {
     "template that is a path": Case(template("__file__"), "failed", "not NamedTemplate"),
     "template that is a file": Case(template("NamedTemplate('mine', __file__, '')"), "failed", "path of a folder"),
     "template with a bad name": Case(template("NamedTemplate('My', '/', '')"), "failed", "the template name 'My'"),
+    "known plugin that is a name": Case(known("'agentfw-tea'"), "failed", "not KnownPlugin"),
+    "known plugin with a bad name": Case(known("KnownPlugin('My Tea', {})"), "failed", "the known plugin 'My Tea'"),
+    "known plugin of no kind": Case(known("KnownPlugin('tea', {'cup': ['a']})"), "failed", "give names by what they"),
+    "known plugin without names": Case(known("KnownPlugin('tea', ['cup'])"), "failed", "can't be read"),
     "object whose attributes raise": Case(
         "class Plugin:\n    def __getattr__(self, name): raise RuntimeError('no ' + name)\nplugin = Plugin()",
         "failed",

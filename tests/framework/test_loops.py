@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agentfw import Host, HostOptions
+from agentfw import Host
 from agentfw.errors import SettingsError, UsageError
 from agentfw.loops import Loop, LoopSpec, Result, forget, table
 from agentfw.loops.spec import Contrast
 from agentfw.loops.table import by_group, contrasts, holm
 from agentfw_cli.main import cli
+
+pytest.importorskip("agentfw_papers", reason="plays the assistant of agentfw-papers")
 
 SPEC: dict[str, Any] = {
     "rounds": 2,
@@ -60,7 +62,7 @@ def spec(**more: Any) -> LoopSpec:
 
 
 def host() -> Host:
-    return Host.load(HostOptions(disabled=("all",)))
+    return Host.load()
 
 
 class Interrupted(Exception):
@@ -202,7 +204,7 @@ from pathlib import Path
 from agentfw import Host, HostOptions
 from agentfw.loops import Loop, LoopSpec
 spec = LoopSpec.model_validate(json.loads(sys.argv[2]))
-Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load(HostOptions(disabled=("all",))))
+Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load())
 """
 
 

@@ -30,18 +30,14 @@ NEEDS_MORE = {
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",
     ("environment", "verifiers"): "needs a taskset of the library: test_verifiers.py has some",
-    ("environment", "etapp"): "needs a copy of ETAPP: test_etapp.py runs the same checks",
     ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
     ("reward", "feedback_preference"): "needs recorded runs: test_from_feedback.py has some",
-    ("reward", "assistant_preference"): "fits a model: test_assistant_logs.py runs the same checks",
-    ("reward", "merchant_preference"): "fits a model: test_merchant_preference.py runs the same checks",
 }
 
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "policies" / "table.json")}
-SETTINGS["policy", "merchant-team"] = {"reporter": "scripted"}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
 SETTINGS["reward", "keypoints"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}
 SETTINGS["environment", "program"] = {

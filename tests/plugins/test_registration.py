@@ -11,7 +11,7 @@ import pytest
 import agentfw_plugins
 from agentfw.component import KINDS
 from agentfw.testing import fresh_host
-from agentfw_plugins.registration import registrations
+from agentfw_plugins.plugin import plugin
 
 PACKAGE = Path(agentfw_plugins.__file__).parent
 WORLDS = sorted(path.parent.name for path in (PACKAGE / "worlds").glob("*/environment.py"))
@@ -28,12 +28,12 @@ def test_registering_everything_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_world_registers_an_environment_of_its_name(world: str) -> None:
-    assert [component.name for component in registrations()[f"worlds.{world}"].environments] == [world]
+    assert [component.name for component in plugin.registrations[f"worlds.{world}"].environments] == [world]
 
 
-@pytest.mark.parametrize("folder", registrations())
+@pytest.mark.parametrize("folder", plugin.registrations)
 def test_a_folder_registers_what_is_in_it(folder: str) -> None:
-    registration = registrations()[folder]
+    registration = plugin.registrations[folder]
 
     components = [one for kind in KINDS.values() for one in getattr(registration, kind.plural)]
 

@@ -34,7 +34,7 @@ from agentfw_rewardmodels.timing import (
     write_rows,
 )
 
-ABCD = Path(__file__).parents[2] / "plugins" / "papers" / "agentfw_papers" / "worlds" / "proactive" / "domains" / "abcd"
+ABCD = Path(__file__).parents[2] / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd"
 DOMAIN = load_domain(ABCD / "domain.yaml")
 
 

@@ -58,7 +58,7 @@ _PARTS = {
         "leave_one_out",
         "LeaveOneOut",
         "Each sample against the mean of the others",
-        "agentfw train assistant --optimizer {}",
+        "agentfw train calendar --optimizer {}",
     ),
     "learner": _Part(
         "token_bias",

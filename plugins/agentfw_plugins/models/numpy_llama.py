@@ -1,7 +1,8 @@
 """A small Llama model in numpy, so that `agentfw run` works with a language model in the base installation.
 
 It computes the same as transformers does from the same folder, and an answer is the same to the last bit whatever else
-is in the batch. For that, matrix products are computed in blocks of eight rows, and attention row by row.
+is in the batch, and however many threads there are. For that, matrix products are computed in blocks of eight rows and
+on one thread, and attention row by row.
 
     model = NumpyLlama.load(folder)
     row = model.read(prompt_ids)                  # a row: the tokens read so far, and the logits of the next token
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from agentfw.errors import SettingsError
+
+from .single_thread import single_threaded
 
 __all__ = ["NumpyLlama", "Row"]
 
@@ -90,6 +93,7 @@ class NumpyLlama:
 
     # -- reading and writing -------------------------------------------------------------------------------------------
 
+    @single_threaded
     def read(self, ids: Sequence[int]) -> Row:
         """A new row that has read these tokens."""
         row = Row(len(self._layers), self.key_heads, self.width, -(-(len(ids) + _ROOM) // _ROOM) * _ROOM)
@@ -97,6 +101,7 @@ class NumpyLlama:
         row.logits = self._logits(hidden[-1:])[0]
         return row
 
+    @single_threaded
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Floats:
         """The logprobs of these tokens after this prompt."""
         row = Row(len(self._layers), self.key_heads, self.width, len(prompt_ids) + len(token_ids))
@@ -105,6 +110,7 @@ class NumpyLlama:
         found: Floats = log_softmax(logits)[np.arange(len(token_ids)), list(token_ids)]
         return found
 
+    @single_threaded
     def step(self, rows: Sequence[Row], tokens: Sequence[int]) -> None:
         """Add one token to each row, and compute the logits of the next."""
         count = len(rows)

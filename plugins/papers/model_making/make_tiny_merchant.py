@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentfw import Host, HostOptions, Run
+from agentfw import Host, Run
 from agentfw.runs import parse_spec
 from agentfw_plugins.models.making import ABOUT, Lesson, Recipe, train, word_tokenizer, write_folder
 
@@ -58,7 +58,7 @@ def lessons_of(days: int, merchants: int, seed: int, stated: float = 0.3) -> lis
         }
     )
     with TemporaryDirectory() as folder:
-        run = Run.create(spec, Host.load(HostOptions(disabled=("all",))), Path(folder))
+        run = Run.create(spec, Host.load(), Path(folder))
         asyncio.run(run.execute())
         return [
             ([episode.messages[place] for place in turn.shown], turn.text)

@@ -35,7 +35,7 @@ def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
 
 
 def test_the_page_names_every_row() -> None:
-    source = (ROOT / "tests" / "benchmarks" / "gpu_rows.py").read_text("utf-8")
+    source = (ROOT / "benchmarks" / "gpu_rows.py").read_text("utf-8")
     rows = re.findall(r'^    "(\w+)": ', source[source.index("ROWS: dict") :], re.M)
 
     assert len(rows) >= 6

@@ -37,14 +37,14 @@ def make(folder: Path, **changes: object) -> Path:
 
 
 def reference(folder: Path, ids: list[int], adapter: Path | None = None) -> np.ndarray:
-    """The logprobs of every token after the first, by transformers."""
+    """The logprobs of every token after the first, by transformers, in double precision."""
     model = transformers.LlamaForCausalLM.from_pretrained(folder)
     if adapter is not None:
         import peft
 
         model = peft.PeftModel.from_pretrained(model, adapter)
     with torch.no_grad():
-        logits = model.eval()(torch.tensor([ids])).logits[0].log_softmax(-1)
+        logits = model.double().eval()(torch.tensor([ids])).logits[0].log_softmax(-1)
     return logits[range(len(ids) - 1), ids[1:]].numpy()
 
 

@@ -21,7 +21,7 @@ pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 
-SHIPPED = Path(__file__).parents[3] / "data" / "ics"
+SHIPPED = Path(__file__).parents[2] / "data" / "ics"
 SAMPLES = sorted(Path(os.environ.get("AGENTFW_ICS_SAMPLES", SHIPPED)).glob("*.ics"))
 """Set the variable to a folder to try every calendar in it."""
 

@@ -47,11 +47,11 @@ def soon(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text() if sys.platform.startswith("linux") else ""
+    except (ProcessLookupError, FileNotFoundError):  # it may also end between the two
         return False
     # A process that nobody has waited for yet is as good as gone.
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    return stat.rpartition(")")[2].split()[:1] != ["Z"]
 
 
 def family(path: Path) -> list[int]:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
-from agentfw_plugins.worlds.calendar.data_command import data
+from agentfw_cli.data import data
 from agentfw_plugins.worlds.calendar.data_export import make_data, organisations_for
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.event_attributes import parse_line
@@ -176,7 +176,7 @@ def test_check_reads_a_file_or_a_folder(bakery: Path, tmp_path: Path) -> None:
 
 def test_the_help_of_the_command_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from agentfw_plugins.worlds.calendar.data_command import data; "
+        "import sys; from agentfw_cli.data import data; "
         "data(['make', 'calendar', '--help'], standalone_mode=False); "
         "print(sorted({'numpy', 'yaml', 'pydantic', 'pyarrow'} & set(sys.modules)))"
     )

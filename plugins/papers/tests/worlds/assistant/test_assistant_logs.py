@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agentfw import Episode, Event, Host, HostOptions, Task
+from agentfw import Episode, Event, Host, Task
 from agentfw.errors import SettingsError
 from agentfw.loops import Loop, LoopSpec, read_loop
 from agentfw.testing import contract, made_by
@@ -41,7 +41,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def host() -> Host:
-    return Host.load(HostOptions(disabled=("all",)))
+    return Host.load()
 
 
 def rows(path: Path) -> list[dict[str, str]]:

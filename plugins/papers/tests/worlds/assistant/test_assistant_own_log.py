@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentfw import Host, HostOptions
+from agentfw import Host
 from agentfw.errors import SettingsError
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
@@ -110,7 +110,7 @@ def test_a_run_on_a_log_is_rewarded_by_a_model_of_the_same_log(logs: Path, tmp_p
         "episodes": 20,
         "concurrency": 20,
     }
-    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path / "runs")
+    run = Run.create(parse_spec(spec), Host.load(), tmp_path / "runs")
 
     asyncio.run(run.execute())
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentfw import Host, HostOptions
+from agentfw import Host
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
 from agentfw_plugins.linear import Decision, read_decisions, write_decisions
@@ -30,7 +30,7 @@ def trained(folder: Path, **more: Any) -> Run:
         "evaluation": {"every": 6, "tasks": 60},
         **more,
     }
-    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), folder)
+    run = Run.create(parse_spec(spec), Host.load(), folder)
     asyncio.run(run.execute())
     return run
 

@@ -48,7 +48,7 @@ def attentive(moment: Moment) -> Iterator[str]:
 @pytest.mark.slow
 def test_an_attentive_judge_marks_as_the_rules_do() -> None:
     rule = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:attentive"}}, "scale": SCALE}
-    judge = fresh_host(builtins=True, strict=False).create("reward", "keypoints", rule)
+    judge = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False).create("reward", "keypoints", rule)
     assert isinstance(judge, Keypoints)
     policy = LinearPolicy(LinearSettings(recover=1.0))
     tasks = Assistant().tasks(120, 7, "test")

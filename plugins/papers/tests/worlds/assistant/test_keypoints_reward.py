@@ -36,7 +36,7 @@ def episodes(count: int) -> list[Episode]:
 
 def made() -> Keypoints:
     rule = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:strict"}}, "retries": 0}
-    reward = fresh_host(builtins=True, strict=False).create("reward", "keypoints", rule)
+    reward = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False).create("reward", "keypoints", rule)
     assert isinstance(reward, Keypoints)
     return reward
 

@@ -17,18 +17,18 @@ import pytest
 from click.testing import CliRunner
 from copies import TOOLS, write_copy
 
-from agentfw import Engagement, Episode, Host, HostOptions, Intervention, Moment, Observation, PolicyAgent, Task
+from agentfw import Engagement, Episode, Host, Intervention, Moment, Observation, PolicyAgent, Task
 from agentfw.errors import AgentfwError, InterventionRefused
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import run_check
 from agentfw.testing.samples import sample_episodes
+from agentfw_cli.data import data
 from agentfw_papers.worlds.etapp.apps import Apps
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.rewards.keypoints import Keypoints, KeypointsSettings
-from agentfw_plugins.worlds.calendar.data_command import data
 
 ARGUMENTS = {
     "title": "Blue",
@@ -244,7 +244,7 @@ def test_a_judge_sees_the_keypoints_and_marks_by_what_the_tools_answered(copy_fo
     env = Etapp(EtappSettings(folder=str(copy_folder)))
     judge = Keypoints(
         KeypointsSettings.model_validate({"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}),
-        host=Host.load(HostOptions(disabled=("all",))),
+        host=Host.load(),
     )
     episode = play(env, env.tasks(1, 7, "test")[0], Caller())
 
@@ -292,7 +292,7 @@ def test_a_folder_that_is_none_is_an_error_that_says_what_to_do(tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.parametrize("tools", ["given", "retrieved"])
 def test_it_keeps_the_promises_of_an_environment(copy_folder: Path, tools: str) -> None:
-    host = Host.load(HostOptions(disabled=("all",)))
+    host = Host.load()
     make = made_by(host, "environment", "etapp", {"folder": str(copy_folder), "tools": tools})
 
     for check in contract("environment"):

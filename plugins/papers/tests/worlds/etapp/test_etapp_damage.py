@@ -14,11 +14,11 @@ from copies import write_copy
 
 from agentfw import Engagement, PolicyAgent
 from agentfw.errors import SettingsError
+from agentfw_cli.data import data
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.worlds.calendar.data_command import data
 
 Damage = Callable[[Path], object]
 

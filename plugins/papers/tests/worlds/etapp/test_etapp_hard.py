@@ -15,18 +15,18 @@ from copies import write_copy
 
 from agentfw import Moment
 from agentfw.errors import RunFolderError
+from agentfw_cli.data import data
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_papers.worlds.etapp.hard import Draft, HardBrief, brief_of, make_hard
 from agentfw_papers.worlds.etapp.hard_writers import PolicyWriter, write_by_template
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.worlds.calendar.data_command import data
 
 KILLED = """
 import os, signal, sys
 from click.testing import CliRunner
-from agentfw_plugins.worlds.calendar.data_command import data
+from agentfw_cli.data import data
 from agentfw_papers.worlds.etapp import hard
 
 def append(journal, record, appended=hard._append, count=[]):

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from agentfw import Engagement, Episode, Intervention, Moment, Observation, PolicyAgent, Task
 from agentfw.errors import InterventionRefused, SettingsError
+from agentfw_cli.data import data
 from agentfw_papers.worlds.merchant.analyses import Analyses
 from agentfw_papers.worlds.merchant.engine import Results, carry_out
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
@@ -33,7 +34,6 @@ from agentfw_papers.worlds.merchant.skill import Evidence, Inputs
 from agentfw_papers.worlds.merchant.skills import SKILLS
 from agentfw_papers.worlds.merchant.tastes import TASTES
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.worlds.calendar.data_command import data
 
 
 def world(**settings: Any) -> MerchantMarket:
@@ -394,9 +394,9 @@ def test_the_linear_planner_follows_recalled_wishes() -> None:
     "settings", [{"candidates": 9, "products": 8}, {"months": 3}, {"categories": 13}, {"cash": "tape.db"}]
 )
 def test_a_market_that_cannot_be_is_refused(settings: dict[str, Any]) -> None:
-    from agentfw import Host, HostOptions
+    from agentfw import Host
 
-    host = Host.load(HostOptions(disabled=("all",)))
+    host = Host.load()
 
     with pytest.raises(SettingsError):
         host.create("environment", "merchant", settings)

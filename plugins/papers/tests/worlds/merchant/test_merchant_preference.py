@@ -9,7 +9,7 @@ from statistics import fmean
 
 import pytest
 
-from agentfw import Episode, Event, Host, HostOptions, Task
+from agentfw import Episode, Event, Host, Task
 from agentfw.errors import SettingsError
 from agentfw.loops import Loop, read_loop
 from agentfw.testing import contract, made_by
@@ -32,7 +32,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def host() -> Host:
-    return Host.load(HostOptions(disabled=("all",)))
+    return Host.load()
 
 
 def took_on(item: str, text: str, merchant: str = "train 1") -> Episode:

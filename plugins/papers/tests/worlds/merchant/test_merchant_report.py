@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentfw import Engagement, Episode, Generation, Host, HostOptions, Policy, PolicyAgent, Request, Run, Task
+from agentfw import Engagement, Episode, Generation, Host, Policy, PolicyAgent, Request, Run, Task
 from agentfw.runs import parse_spec
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
@@ -44,7 +44,7 @@ def team(write: Callable[[str], str]) -> TeamPolicy:
     planner = {"name": "scripted", "settings": {}}
     made = TeamPolicy(
         TeamSettings.model_validate({"planner": planner, "reporter": planner}),
-        Host.load(HostOptions(disabled=("all",))),
+        Host.load(),
     )
     made.reporter = Writer(write)
     return made
@@ -132,7 +132,7 @@ def test_a_language_model_in_this_process_can_be_the_reporter(tmp_path: Path, sm
         "episodes": 3,
         "sampling": {"max_tokens": 24},
     }
-    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path)
+    run = Run.create(parse_spec(spec), Host.load(), tmp_path)
 
     asyncio.run(run.execute())
 

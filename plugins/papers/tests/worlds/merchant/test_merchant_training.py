@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw import Host, HostOptions
+from agentfw import Host
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec
 
@@ -27,7 +27,7 @@ def test_a_training_raises_the_score(tmp_path: Path) -> None:
         "rewards": ["merchant_base", "merchant_personal"],
         "evaluation": {"every": 6, "tasks": 48},
     }
-    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path)
+    run = Run.create(parse_spec(spec), Host.load(), tmp_path)
 
     asyncio.run(run.execute())
 

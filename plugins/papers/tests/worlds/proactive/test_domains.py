@@ -16,7 +16,7 @@ from agentfw_papers.worlds.proactive.domains import domain_names, load_domain
 from agentfw_papers.worlds.proactive.generator import DialogueGenerator
 from agentfw_papers.worlds.proactive.generator_settings import GeneratorSettings
 
-PLUGINS = Path(__file__).parents[3] / "plugins" / "agentfw_plugins"
+PLUGINS = Path(__file__).parents[3] / "agentfw_papers"
 
 
 def check(name: str) -> dict[str, object]:

@@ -34,7 +34,7 @@ from agentfw_papers.worlds.proactive.prompting import write_answer
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 from agentfw_rewardmodels.timing import Annotation, Dialogue, TurnOpportunities, next_questions
 
-HOST = fresh_host(builtins=True, strict=False)
+HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 DOMAIN = load_domain("abcd")
 
 

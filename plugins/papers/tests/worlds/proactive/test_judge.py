@@ -169,7 +169,7 @@ def test_the_judge_and_the_references_are_of_different_opinions(name: str) -> No
 
 
 def test_the_judge_is_a_policy_of_the_reward_rubric() -> None:
-    host = fresh_host(builtins=True, strict=False)
+    host = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 
     assert host.create("reward", "rubric", {"policy": "timing_judge"})
 

@@ -21,7 +21,7 @@ from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.proactiveness import Rater, Ratings
 from agentfw_papers.worlds.proactive.view_data import Dialogues, collect
 
-HOST = fresh_host(builtins=True, strict=False)
+HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 
 
 class Judge(Policy):

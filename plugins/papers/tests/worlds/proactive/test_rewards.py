@@ -16,7 +16,7 @@ from agentfw.runs import parse_spec
 from agentfw.scores import mix, parse_schedule
 from agentfw.testing import fresh_host
 
-HOST = fresh_host(builtins=True, strict=False)
+HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 COMPONENTS = {
     "proactive_ac": "rac",
     "proactive_max_ac": "max_rac",

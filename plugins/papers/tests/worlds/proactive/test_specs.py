@@ -9,7 +9,7 @@ from agentfw.scores import Progress, parse_schedule
 from agentfw.testing import fresh_host
 from agentfw_cli.start import start_of_training
 
-HOST = fresh_host(builtins=True, strict=False)
+HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 
 
 def resolved(name: str) -> Any:

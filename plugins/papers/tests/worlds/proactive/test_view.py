@@ -28,7 +28,7 @@ from agentfw_papers.worlds.proactive.view import view_page
 from agentfw_papers.worlds.proactive.view_data import mark_of
 from agentfw_rewardmodels.timing import Opportunity, Windows
 
-HOST = fresh_host(builtins=True, strict=False)
+HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 EVIL = '</script><script>window.taken=1</script><img src=x onerror="window.taken=1"> \x00\x1b[31m\u202e'
 
 Browsers = Callable[..., Any]

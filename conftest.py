@@ -1,11 +1,13 @@
 """How tests run here: side by side without waiting for one another, and hypothesis the same on every machine.
 
 Pages are tested in a real Chromium, driven through a pipe: `chromium` opens a page, evaluates expressions in it and
-presses keys. `chat_server.py`, beside this file, is a model server with scripted answers that tests import by its name.
+presses keys. `tests/chat_server.py` is a model server with scripted answers that tests import by its name. Small
+language models come from `tests/site/agentfw_laboratory/models.py`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -14,13 +16,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import IO, Any
 
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
 # Two test processes whose arithmetic takes all cores each wait for one another most of the time: four times as long.
 # Read by numpy and torch when they are first imported, and by every process that a test starts.
@@ -175,3 +177,35 @@ def chromium(tmp_path: Path) -> Iterator[Callable[..., Chromium]]:
         yield lambda **options: stack.enter_context(
             Chromium(tmp_path / f"profile{len(os.listdir(tmp_path))}", **options)
         )
+
+
+_LABORATORY = Path(__file__).parent / "tests" / "site" / "agentfw_laboratory" / "models.py"
+
+
+@pytest.fixture(scope="session")
+def laboratory() -> ModuleType:
+    for module in ("torch", "transformers", "peft"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"needs {module}")
+    spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", _LABORATORY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def make_model(laboratory: ModuleType) -> Callable[..., Path]:
+    return laboratory.make_model  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def make_adapter(laboratory: ModuleType) -> Callable[..., Path]:
+    return laboratory.make_adapter  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def small_model(laboratory: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder that every test may read."""
+    return laboratory.make_model(tmp_path_factory.mktemp("model"))  # type: ignore[no-any-return]

@@ -1,0 +1,70 @@
+"""Plugins that name distributions which aren't installed: an error about a missing name says what to install."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentfw.errors import UnknownNameError
+from agentfw.host import Host
+
+MakePlugin = Callable[..., str]
+
+
+def knowing(distribution: str, folder: str = "") -> str:
+    offers = "{'environment': ('teahouse',), 'command': ('brew',)}"
+    known = f"KnownPlugin({distribution!r}, {offers}, {folder!r})"
+    return f"from agentfw import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{known}]\n"
+
+
+def missing(name: str) -> UnknownNameError:
+    with pytest.raises(UnknownNameError) as caught:
+        Host.load().find("environment", name)
+    return caught.value
+
+
+def test_a_missing_environment_names_the_distribution_that_has_it(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea"))
+
+    error = missing("teahouse")
+
+    assert error.message == 'no environment is called "teahouse"; agentfw-tea has it and isn\'t installed'
+    assert error.fix == "pip install agentfw-tea"
+
+
+def test_it_is_installed_from_the_sources_that_are_there(make_plugin: MakePlugin, site: Path, tmp_path: Path) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea", "plugins/tea"))
+    source = tmp_path / "my shop"
+    (source / "plugins" / "tea").mkdir(parents=True)
+    (source / "plugins" / "tea" / "pyproject.toml").touch()
+    origin = site / "agentfw_shop-1.0.0.dist-info" / "direct_url.json"
+    origin.write_text(json.dumps({"url": source.as_uri(), "dir_info": {"editable": True}}))
+
+    assert missing("teahouse").fix == f"pip install '{source / 'plugins' / 'tea'}'"
+
+    (source / "plugins" / "tea" / "pyproject.toml").unlink()
+    assert missing("teahouse").fix == "pip install agentfw-tea"
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[]", '{"url": 3}', '{"url": "https://shop.example/shop.whl"}'])
+def test_an_origin_that_is_no_folder_is_no_trouble(make_plugin: MakePlugin, site: Path, text: str) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea", "plugins/tea"))
+    (site / "agentfw_shop-1.0.0.dist-info" / "direct_url.json").write_text(text)
+
+    assert missing("teahouse").fix == "pip install agentfw-tea"
+
+
+def test_what_is_installed_is_not_suggested(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea"))
+    make_plugin("agentfw-tea", "")
+
+    assert "isn't installed" not in missing("teahouse").message
+
+
+def test_names_that_nobody_knows_are_told_as_ever(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea"))
+
+    assert missing("cinema").message == 'no environment is called "cinema"'
