@@ -1,4 +1,4 @@
-"""The pages docs/reference/components/KIND.md: every built-in component of a kind, with its settings."""
+"""The pages reference/components/KIND.md: every component of a kind that a distribution brings, with its settings."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ _TYPES = {
 _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 
 
-def component_page(host: Host, kind: str) -> str:
-    """One kind as Markdown: a table of its components, then the settings of each."""
+def component_page(host: Host, kind: str, distribution: str) -> str:
+    """One kind as Markdown: a table of its components, then the settings of each. Empty where there are none."""
     offers = host.components(kind)
+    if not offers:
+        return ""
     plural = "policies" if kind == "policy" else "memories" if kind == "memory" else f"{kind}s"
     lines = [
-        f"# Built-in {plural}",
+        f"# {'Built-in ' + plural if distribution == 'agentfw' else plural.capitalize()}",
         "",
-        f"These {plural} ship with agentfw. `agentfw plugins show NAME` prints the same, and does so for every plugin.",
+        f"These {plural} ship with {distribution}. `agentfw plugins show NAME` prints the same, "
+        "and does so for every plugin.",
         "",
         "| name | what it is |",
         "| --- | --- |",

@@ -9,9 +9,9 @@ plugin, loads neither pydantic nor numpy.
     def agentfw_tools():
         return [Component("dice", "my_plugin.dice:Dice", "Rolls dice")]
 
-The public modules are this one, `agentfw.engine`, `agentfw.errors`, `agentfw.metadata`, `agentfw.out`,
-`agentfw.parsing`, `agentfw.report`, `agentfw.runs`, `agentfw.statistics` and `agentfw.testing`. Names in other modules
-can change without notice.
+The public modules are this one, `agentfw.engine`, `agentfw.errors`, `agentfw.loops`, `agentfw.metadata`,
+`agentfw.out`, `agentfw.parsing`, `agentfw.report`, `agentfw.runs`, `agentfw.statistics` and `agentfw.testing`. Names in
+other modules can change without notice.
 """
 
 from __future__ import annotations
@@ -158,7 +158,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Measure",
         "Message",
         "Observation",
-        "Observer",
         "Task",
         "Turn",
         "Usage",

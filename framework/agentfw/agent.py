@@ -13,14 +13,14 @@ in any world and behind any interface.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .episode import Intervention, Message, Observation, Task
 from .request import Brief, Generation, InFlight, Moment
 from .timeline import Time
 from .tool import Tool
 
-__all__ = ["Agent", "Decision", "InFlight", "Moment"]
+__all__ = ["Agent", "Decision"]
 
 
 @dataclass(slots=True)
@@ -35,7 +35,8 @@ class Decision:
     generation: Generation | None = None
     """Turns that the policy generated for this decision. They are kept in the episode for learning."""
     shown: Sequence[Message] = ()
-    failures: Sequence[str] = field(default=())
+    failures: Sequence[str] = ()
+    """What of the answer was not understood, in words. The agent is told."""
 
 
 class Agent:

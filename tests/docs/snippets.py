@@ -12,12 +12,16 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["PAGES", "ROOT", "Snippet", "snippets"]
+__all__ = ["PAGES", "PAPERS", "ROOT", "Snippet", "snippets"]
 
 ROOT = Path(__file__).parents[2]
+PAPERS = ROOT / "plugins" / "papers"
 PAGES = [
     page
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in [
+        *[ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
+        *[PAPERS / "README.md", *sorted((PAPERS / "docs").rglob("*.md"))],
+    ]
     if page.is_file() and not page.read_text("utf-8").startswith("<!-- Generated")
 ]
 

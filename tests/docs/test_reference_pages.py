@@ -1,4 +1,4 @@
-"""The generated pages of docs/reference/ say what the code says today."""
+"""The generated pages of both references say what the code says today."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from component_page import value_type
 from hook_page import hook_docs, hook_page
-from write_reference import REFERENCE, reference_pages
+from write_reference import CORE, PAPERS, ROOT, reference_pages
 
 from agentfw import hookspecs
 from agentfw.component import KINDS
@@ -19,24 +19,44 @@ HOW = "run: python docs_making/write_reference.py"
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
+    pytest.importorskip("agentfw_papers")
     return reference_pages()
 
 
 def test_every_generated_page_is_up_to_date(pages: dict[str, str]) -> None:
-    stale = [path for path, text in pages.items() if _written(REFERENCE / path) != text]
+    stale = [path for path, text in pages.items() if _written(ROOT / path) != text]
 
     assert stale == [], HOW
 
 
+def test_no_generated_page_is_left_over(pages: dict[str, str]) -> None:
+    found = [path for folder in (CORE, PAPERS) for path in (ROOT / folder).rglob("*.md")]
+
+    left = [path for path in found if _written(path).startswith("<!-- Generated")]
+
+    assert {path.relative_to(ROOT).as_posix() for path in left} <= pages.keys()
+
+
 def test_every_component_is_on_the_page_of_its_kind(pages: dict[str, str]) -> None:
-    assert "\n## calendar\n" in pages["components/environment.md"]
-    assert re.search(r"\| `warm_up` \| integer, .* \| `3` \| .+ \|", pages["components/optimizer.md"])
-    assert {f"components/{kind}.md" for kind in KINDS} <= pages.keys()
+    assert "\n## calendar\n" in pages[f"{CORE}/components/environment.md"]
+    assert re.search(r"\| `warm_up` \| integer, .* \| `3` \| .+ \|", pages[f"{CORE}/components/optimizer.md"])
+    assert {f"{CORE}/components/{kind}.md" for kind in KINDS} <= pages.keys()
+    assert "\n## kitchen\n" in pages[f"{PAPERS}/components/policy.md"]
 
 
 def test_every_command_is_on_the_page_of_commands(pages: dict[str, str]) -> None:
-    for name in [*_COMMANDS, "runs resume", "memory recall"]:
-        assert f"# agentfw {name}\n" in pages["command-line.md"]
+    for name in [*_COMMANDS, "runs resume", "memory recall", "data make calendar"]:
+        assert f"# agentfw {name}\n" in pages[f"{CORE}/command-line.md"]
+    for name in ["proactive", "proactive domain check", "data warm merchant"]:
+        assert f"# agentfw {name}\n" in pages[f"{PAPERS}/command-line.md"]
+
+
+def test_a_reference_has_nothing_of_the_other_distribution(pages: dict[str, str]) -> None:
+    core = "".join(text for path, text in pages.items() if path.startswith(f"{CORE}/"))
+
+    assert not re.search(r"agentfw proactive|agentfw data make (?!calendar|\[)|## kitchen|`merchant", core)
+    assert "# agentfw run\n" not in pages[f"{PAPERS}/command-line.md"]
+    assert "## train-calendar" not in pages[f"{PAPERS}/specs.md"]
 
 
 def test_every_hook_is_on_the_page_of_hooks() -> None:

@@ -1,4 +1,4 @@
-"""The site builds with broken links as errors, and whatever speaks of a page names one that is there."""
+"""Both sites build with broken links as errors, and whatever speaks of a page names one that is there."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
-from snippets import ROOT
+from snippets import PAGES, PAPERS, ROOT
 
-LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
-MENTION = re.compile(r"\bdocs/[a-z/-]+\.md\b")
-SOURCES = ["framework", "plugins", "memory", "rewardmodels", "cli", "model_making", "docs_making", "tests"]
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#([^)\s]+))?\)")
+ON_GITHUB = re.compile(r"https://github\.com/agentfw/agentfw/(?:blob|tree)/main/([\w./-]*[\w/-])(?:#([\w-]+))?")
+MENTION = re.compile(r"(?<![\w/])(?:plugins/papers/)?docs/[a-z/-]+\.md\b")
+PROGRAM = re.compile(r"(?<![\w/])(?:plugins/papers/)?(?:benchmarks|model_making|docs_making)/[a-z]\w+\.py\b")
+HEADING = re.compile(r"^#{1,6} (.+)$", re.M)
+FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
+FOLDERS = [
+    *["framework", "plugins", "memory", "rewardmodels", "cli"],
+    *["benchmarks", "model_making", "docs", "docs_making", "tests"],
+]
 
 FOR_PLUGINS = [
     "Environment.begin",
@@ -32,37 +41,97 @@ FOR_PLUGINS = [
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", [ROOT, PAPERS], ids=["agentfw", "agentfw-papers"])
+def test_a_site_builds_without_a_broken_link(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
 
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+        command, cwd=folder, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
     )
 
     assert done.returncode == 0, done.stderr
-    reference = (tmp_path / "site" / "reference" / "python" / "index.html").read_text("utf-8")
-    missing = [name for name in FOR_PLUGINS if f'id="agentfw.{name}"' not in reference]
-    assert missing == []
+    if folder == ROOT:
+        reference = (tmp_path / "site" / "reference" / "python" / "index.html").read_text("utf-8")
+        missing = [name for name in FOR_PLUGINS if f'id="agentfw.{name}"' not in reference]
+        assert missing == []
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_both_sites_have_one_stylesheet() -> None:
+    """mkdocs can't take it from outside of the pages' folder."""
+    assert (PAPERS / "docs" / "site.css").read_text("utf-8") == (ROOT / "docs" / "site.css").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*sorted(ROOT.glob("*.md")), ROOT / "benchmarks" / "README.md", PAPERS / "README.md"],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_the_links_of_a_page_beside_the_code_lead_somewhere(page: Path) -> None:
-    broken = [link for link in LINK.findall(page.read_text("utf-8")) if not (ROOT / link).exists()]
+    found = LINK.findall(page.read_text("utf-8"))
 
-    assert broken == []
+    assert [link for link, anchor in found if not leads_somewhere(page.parent / link, anchor)] == []
+
+
+def test_links_to_the_repository_lead_somewhere() -> None:
+    """From one site to the other, and from anywhere else."""
+    broken = {
+        f"{path.relative_to(ROOT)}: {link}#{anchor}"
+        for path in texts()
+        for link, anchor in ON_GITHUB.findall(path.read_text("utf-8"))
+        if not leads_somewhere(ROOT / link, anchor)
+    }
+
+    assert broken == set()
 
 
 def test_the_code_names_pages_that_are_there() -> None:
-    files = [
-        path for folder in SOURCES for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".toml")
-    ]
-
+    """From the root of the repository, or from that of the distribution that the file belongs to."""
     missing = {
         f"{path.relative_to(ROOT)}: {page}"
-        for path in files
+        for path in texts()
         for page in MENTION.findall(path.read_text("utf-8"))
-        if not (ROOT / page).exists()
+        if not (ROOT / page).exists() and not (PAPERS in path.parents and (PAPERS / page).exists())
     }
 
     assert missing == set()
+
+
+def test_the_pages_name_programs_that_are_there() -> None:
+    missing = {
+        f"{path.relative_to(ROOT)}: {program}"
+        for path in PAGES
+        for program in PROGRAM.findall(path.read_text("utf-8"))
+        if not (ROOT / program).exists()
+    }
+
+    assert missing == set()
+
+
+def test_an_anchor_is_that_of_github() -> None:
+    assert anchor_of("How long `to` think?") == "how-long-to-think"
+    assert anchor_of("[Data](data.md) of a turn - and more") == "data-of-a-turn---and-more"
+
+
+def texts() -> Iterator[Path]:
+    """Every file that might speak of a page as it is today."""
+    yield from (path for path in ROOT.iterdir() if path.suffix in (".md", ".toml", ".yml") and path.stem != "CHANGELOG")
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".md", ".toml", ".yml", ".yaml", ".html") and path != Path(__file__):
+                yield path
+
+
+def leads_somewhere(path: Path, anchor: str) -> bool:
+    return path.exists() and (not anchor or anchor in anchors(path))
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    return {anchor_of(heading) for heading in HEADING.findall(FENCED.sub("", page.read_text("utf-8")))}
+
+
+def anchor_of(heading: str) -> str:
+    """As GitHub makes it."""
+    words = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")

@@ -16,11 +16,12 @@ from damaging import NAMES, OUTPUTS, PIECES, damaged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw.agent import Agent, Decision, Moment
+from agentfw.agent import Agent, Decision
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused
 from agentfw.parsing import parse_calls
+from agentfw.request import Moment
 from agentfw.seeds import Seeds
 from agentfw.timeline import Timeline
 from agentfw_plugins.worlds.inbox.environment import Inbox

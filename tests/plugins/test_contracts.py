@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from agentfw.agent import Moment
 from agentfw.component import KINDS
+from agentfw.request import Moment
 from agentfw.testing import contract, fresh_host, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes

@@ -10,12 +10,12 @@ import pytest
 from chat_server import Reply, Server, completion, refusal, serving
 from openai_asking import ASK, OPEN, ask, fails, finish, policy_at
 
-from agentfw.agent import Moment
 from agentfw.environment import Brief
 from agentfw.episode import Call, Observation, Task, Usage
 from agentfw.errors import EndpointError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.policy_agent import PolicyAgent
+from agentfw.request import Moment
 from agentfw.testing import check_component
 from agentfw_plugins.policies.openai import OpenAIPolicy
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from chat_server import Reply, completion, refusal, serving
 
-from agentfw.agent import Moment
 from agentfw.episode import Call, Episode, Message, Task, Turn, Usage
 from agentfw.errors import AgentfwError, EndpointError, SettingsError, UnknownNameError, UsageError
 from agentfw.host import Host
+from agentfw.request import Moment
 from agentfw.runs.folder import RunFolder
 from agentfw.runs.run import Run
 from agentfw.runs.spec import parse_spec

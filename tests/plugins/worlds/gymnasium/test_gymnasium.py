@@ -9,13 +9,14 @@ from typing import Any, cast
 import numpy
 import pytest
 
-from agentfw.agent import Agent, Decision, Moment
+from agentfw.agent import Agent, Decision
 from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused, SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.nested import Composed
+from agentfw.request import Moment
 from agentfw_plugins.worlds.gymnasium.environment import GymnasiumEnvironment, GymnasiumSettings, Option
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentfw.agent import InFlight, Moment
 from agentfw.episode import Intervention, Observation
 from agentfw.errors import SettingsError
+from agentfw.request import InFlight, Moment
 from agentfw.seeds import Seeds
 from agentfw.settings import validate
 from agentfw_plugins.worlds.inbox.environment import InboxSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.agent import Moment
+from agentfw.request import Moment
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError

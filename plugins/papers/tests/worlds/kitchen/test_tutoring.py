@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentfw.agent import Agent, Decision, Moment
+from agentfw.agent import Agent, Decision
+from agentfw.request import Moment
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import AgentfwError, SettingsError

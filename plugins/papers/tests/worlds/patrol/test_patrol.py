@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentfw.agent import Agent, Decision, Moment
+from agentfw.agent import Agent, Decision
+from agentfw.request import Moment
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.errors import SettingsError
