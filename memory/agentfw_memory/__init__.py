@@ -21,10 +21,10 @@ from agentfw_memory.errors import (
     StoreRefusedError,
     UnknownSkillError,
 )
-from agentfw_memory.graph.extraction import SkillDraft, Step, Trajectory
-from agentfw_memory.graph.following import followed
-from agentfw_memory.graph.foreign_import import read_memories
+from agentfw_memory.graph.exchange.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.index.word_index import WordIndex
+from agentfw_memory.graph.learning.extraction import SkillDraft, Step, Trajectory
 from agentfw_memory.graph.records import (
     Edge,
     Hit,
@@ -37,8 +37,8 @@ from agentfw_memory.graph.records import (
     Stats,
     Why,
 )
-from agentfw_memory.graph.word_index import WordIndex
-from agentfw_memory.graph.words import terms
+from agentfw_memory.graph.text.following import followed
+from agentfw_memory.graph.text.words import terms
 from agentfw_memory.skill_graph import SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 

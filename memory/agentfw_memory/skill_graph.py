@@ -24,19 +24,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.editing import Editor
-from agentfw_memory.graph.embedders import Embedder, open_embedder
-from agentfw_memory.graph.extraction import Extractor, Trajectory, extract
+from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.import_export import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.learning import Learner
-from agentfw_memory.graph.recall import Recaller, record_of
+from agentfw_memory.graph.index.embedders import Embedder, open_embedder
+from agentfw_memory.graph.index.vector_index_file import remove_indexes
+from agentfw_memory.graph.learning.editing import Editor
+from agentfw_memory.graph.learning.extraction import Extractor, Trajectory, extract
+from agentfw_memory.graph.learning.sharing import Sharing
+from agentfw_memory.graph.learning.trajectories import Learner
+from agentfw_memory.graph.recall.recall import Recaller, record_of
 from agentfw_memory.graph.records import Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
-from agentfw_memory.graph.sharing import Sharing
 from agentfw_memory.graph.stores import list_tenants, open_store
 from agentfw_memory.graph.stores.interface import Clock, Store
 from agentfw_memory.graph.validation import check_name, check_skill, check_text, check_vectors
-from agentfw_memory.graph.vector_index_file import remove_indexes
 
 if TYPE_CHECKING:
     import networkx

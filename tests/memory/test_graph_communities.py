@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
-from agentfw_memory.graph.communities import Communities
-from agentfw_memory.graph.leiden import Method, Network, installed_method, split, split_around
+from agentfw_memory.graph.communities.hierarchy import Communities
+from agentfw_memory.graph.communities.leiden import Method, Network, installed_method, split, split_around
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -393,7 +393,7 @@ def test_without_leiden_it_is_louvain_and_without_both_an_error_that_says_what_t
     code = """
 import sys
 for name in {missing!r}: sys.modules[name] = None
-from agentfw_memory.graph.communities import Communities
+from agentfw_memory.graph.communities.hierarchy import Communities
 some = Communities(resolutions=(1.0,), seed=7)
 some.full(range(6), [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)])
 some.add(6, {{5: 1.0}})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_memory.graph.contradiction import contradict
+from agentfw_memory.graph.text.contradiction import contradict
 
 OPPOSITES = [
     ("Offer the earliest slot first", "Offer the latest slot first"),

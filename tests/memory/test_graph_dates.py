@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory import NewSkill, SkillGraph
-from agentfw_memory.graph.dates import spans
+from agentfw_memory.graph.text.dates import spans
 
 NOW = datetime(2023, 5, 20, 15, tzinfo=UTC).timestamp()  # a Saturday
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
-from agentfw_memory.graph import embedders
-from agentfw_memory.graph.embedders import Embedder, default_embedder, open_embedder
+from agentfw_memory.graph.index import embedders
+from agentfw_memory.graph.index.embedders import Embedder, default_embedder, open_embedder
 
 MODULES = {"hash:32": "numpy", "wordllama": "wordllama", "sentence-transformers": "sentence_transformers"}
 
@@ -62,7 +62,7 @@ def test_any_text_has_a_row(text: str) -> None:
 
 def test_a_process_started_anew_gives_the_same_rows() -> None:
     code = (
-        "from agentfw_memory.graph.embedders import open_embedder;"
+        "from agentfw_memory.graph.index.embedders import open_embedder;"
         "print(open_embedder('hash:8').embed(['offer the earliest slot']).tolist())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -73,7 +73,7 @@ def test_a_process_started_anew_gives_the_same_rows() -> None:
 def test_loading_a_model_leaves_the_process_as_it_was() -> None:
     pytest.importorskip("wordllama")
     code = (
-        "import logging, sys; from agentfw_memory.graph.embedders import open_embedder;"
+        "import logging, sys; from agentfw_memory.graph.index.embedders import open_embedder;"
         "open_embedder('wordllama').embed(['a']); print(logging.getLogger().handlers, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.extraction import Step, Trajectory, extract
+from agentfw_memory.graph.learning.extraction import Step, Trajectory, extract
 
 
 def trajectory(outcome: str = "", steps: tuple[Step, ...] = (), scenarios: tuple[str, ...] = ("refund",)) -> Trajectory:

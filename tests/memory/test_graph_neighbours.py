@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
-from agentfw_memory.graph.calibration import calibrated
-from agentfw_memory.graph.timeline import GAP, Timeline
+from agentfw_memory.graph.recall.calibration import calibrated
+from agentfw_memory.graph.recall.timeline import GAP, Timeline
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.pruning import Cut, near_duplicates, prune
+from agentfw_memory.graph.learning.pruning import Cut, near_duplicates, prune
 
 
 def unit(*rows: tuple[float, float]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

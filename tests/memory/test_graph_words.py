@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_memory.graph.word_index import BLOCK, SHARED, Question, WordIndex
-from agentfw_memory.graph.words import terms
+from agentfw_memory.graph.index.word_index import BLOCK, SHARED, Question, WordIndex
+from agentfw_memory.graph.text.words import terms
 
 pytest.importorskip("snowballstemmer")
 

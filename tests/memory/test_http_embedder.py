@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from agentfw_memory import BadInputError, NewSkill, SkillGraph, StorageError
-from agentfw_memory.graph import http_embedder
-from agentfw_memory.graph.embedders import HashEmbedder, open_embedder
+from agentfw_memory.graph.index import http_embedder
+from agentfw_memory.graph.index.embedders import HashEmbedder, open_embedder
 
 Vectors = list[list[float]]
 

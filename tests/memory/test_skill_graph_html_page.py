@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from agentfw_memory import Hit, NewSkill, Skill, SkillGraph, Why
-from agentfw_memory.graph.html_page import MAXIMUM_NODES, Recalled, graph_page, layout
+from agentfw_memory.graph.exchange.html_page import MAXIMUM_NODES, Recalled, graph_page, layout
 
 networkx = pytest.importorskip("networkx")
 
@@ -132,7 +132,7 @@ def test_a_recalled_skill_is_shown_however_large_the_graph_is() -> None:
 
     recalled = Recalled("which slot?", "ana", (hit_of("s1"), hit_of("s2")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agentfw_memory.graph.html_page.MAXIMUM_NODES", 5)
+        patch.setattr("agentfw_memory.graph.exchange.html_page.MAXIMUM_NODES", 5)
         data = data_of(graph_page(graph, title="t", recalled=recalled))
 
     (told,) = data["recalled"]["hits"]  # s2 was removed after it was recalled

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from agentfw_memory import BadInputError, SkillGraph, StorageError
-from agentfw_memory.graph.mcp_server import serve_http
+from agentfw_memory.graph.exchange.mcp_server import serve_http
 
 mcp = pytest.importorskip("mcp")
 
@@ -25,14 +25,14 @@ TOKEN = "a-token-for-this-test-alone"
 STDIO = """
 import sys
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.mcp_server import serve_stdio
+from agentfw_memory.graph.exchange.mcp_server import serve_stdio
 with SkillGraph.open(sys.argv[1], tenant="team", embedder="hash") as graph:
     serve_stdio(graph)
 """
 HTTP = """
 import sys
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.mcp_server import serve_http
+from agentfw_memory.graph.exchange.mcp_server import serve_http
 with SkillGraph.open(sys.argv[1], tenant="team", embedder="hash") as graph:
     serve_http(graph, port=int(sys.argv[2]), token=sys.argv[3])
 """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw_memory import GraphSettings, MissingExtraError, NewSkill, SkillGraph
-from agentfw_memory.graph.community_membership import Membership
+from agentfw_memory.graph.communities.membership import Membership
 
 pytest.importorskip("igraph")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from agentfw_memory import BadInputError
-from agentfw_memory.graph.import_export import export_jsonl, import_jsonl
+from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, EmbedderRecord, SkillRow, Store, TrajectoryRow
 from agentfw_memory.graph.stores.postgres_store import PostgresStore
 from agentfw_memory.graph.stores.sqlite_store import SqliteStore

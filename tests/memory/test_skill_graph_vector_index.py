@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
-from agentfw_memory.graph.vector_index import ExactIndex, ListIndex, Visible
+from agentfw_memory.graph.index.vector_index import ExactIndex, ListIndex, Visible
 
 pytest.importorskip("faiss")
 SMALL = GraphSettings(exact_up_to=100, probed=1.0)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agentfw_memory import NewSkill, SkillGraph
-from agentfw_memory.graph import word_index_state
+from agentfw_memory.graph.index import word_index_state
+from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
 from agentfw_memory.graph.stores.sql_rows import SqlRows
-from agentfw_memory.graph.word_index import BLOCK, SHARED, WordIndex
 
 VOCABULARY = [f"word{number}" for number in range(40)]
 

@@ -316,7 +316,7 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
 @_on_a_store
 def view(page: Path, query: str | None, user: str | None, count: int, store: str, tenant: str, out: Out) -> None:
     """Draw the whole graph, private skills included, as one HTML page that opens offline."""
-    from agentfw_memory.graph.html_page import Recalled, graph_page
+    from agentfw_memory.graph.exchange.html_page import Recalled, graph_page
 
     if (query is None) != (user is None):
         raise UsageError("--query and --user belong together", fix="pass both or neither")
@@ -340,7 +340,7 @@ def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
 
     HTTP requests need a token: the value of AGENTFW_MEMORY_TOKEN, or a generated one, which is printed to stderr.
     """
-    from agentfw_memory.graph.mcp_server import HOST, serve_http, serve_stdio
+    from agentfw_memory.graph.exchange.mcp_server import HOST, serve_http, serve_stdio
 
     out = Out()
     with _opened(store, tenant, make=True, embedder=embedder) as graph:

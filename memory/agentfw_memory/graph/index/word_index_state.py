@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from agentfw_memory.graph.index.word_index import BLOCK, Block, WordIndex
 from agentfw_memory.graph.stores.interface import Store
-from agentfw_memory.graph.word_index import BLOCK, Block, WordIndex
 
 __all__ = ["load_words", "save_words"]
 

@@ -24,9 +24,9 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Floats, Integers, grown
-from agentfw_memory.graph.communities import Communities
+from agentfw_memory.graph.communities.hierarchy import Communities
+from agentfw_memory.graph.communities.newcomers import Newcomers
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.newcomers import Newcomers
 from agentfw_memory.graph.stores.interface import Store
 
 __all__ = ["Membership"]

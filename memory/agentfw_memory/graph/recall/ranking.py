@@ -25,12 +25,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentfw_memory.graph.arrays import Integers
-from agentfw_memory.graph.calibration import Trust
-from agentfw_memory.graph.community_membership import Membership
-from agentfw_memory.graph.graph_cache import GraphCache
+from agentfw_memory.graph.communities.membership import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.similarity import Scores, Similarity
-from agentfw_memory.graph.vector_index import products
+from agentfw_memory.graph.index.vector_index import products
+from agentfw_memory.graph.recall.calibration import Trust
+from agentfw_memory.graph.recall.graph_cache import GraphCache
+from agentfw_memory.graph.recall.similarity import Scores, Similarity
 
 __all__ = ["Found", "Ranked", "rank"]
 

@@ -11,7 +11,7 @@ opposite: one forbids what the other asks for, or they name different ends of a 
 
 from __future__ import annotations
 
-from agentfw_memory.graph.reading import Reading, read
+from agentfw_memory.graph.text.reading import Reading, read
 
 __all__ = ["contradict"]
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Float32Array, Integers
-from agentfw_memory.graph.graph_cache import GraphCache
-from agentfw_memory.graph.vector_index import products
-from agentfw_memory.graph.word_index import Question
+from agentfw_memory.graph.index.vector_index import products
+from agentfw_memory.graph.index.word_index import Question
+from agentfw_memory.graph.recall.graph_cache import GraphCache
 
 __all__ = ["HybridSimilarity", "Scores", "Similarity", "VectorSimilarity", "WordSimilarity"]
 

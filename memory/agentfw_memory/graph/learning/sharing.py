@@ -20,12 +20,12 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.extraction import PRIVATE
 from agentfw_memory.graph.graph_settings import FEWEST_SHARED, GraphSettings
-from agentfw_memory.graph.reading import read, same_meaning
-from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.learning.extraction import PRIVATE
+from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Skill
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+from agentfw_memory.graph.text.reading import read, same_meaning
 
 __all__ = ["Sharing", "check_not_reserved"]
 

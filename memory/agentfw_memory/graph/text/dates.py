@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from agentfw_memory.graph.words import MONTHS
+from agentfw_memory.graph.text.words import MONTHS
 
 __all__ = ["spans"]
 

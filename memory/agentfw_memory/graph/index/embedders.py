@@ -35,8 +35,8 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.http_embedder import HttpEmbedder
-from agentfw_memory.graph.words import tokens
+from agentfw_memory.graph.index.http_embedder import HttpEmbedder
+from agentfw_memory.graph.text.words import tokens
 
 __all__ = ["CallableEmbedder", "Embedder", "HashEmbedder", "WordLlamaEmbedder", "default_embedder", "open_embedder"]
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.learning.sharing import check_not_reserved
+from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
-from agentfw_memory.graph.sharing import check_not_reserved
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
 

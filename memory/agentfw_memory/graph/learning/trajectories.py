@@ -21,16 +21,16 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.contradiction import contradict
-from agentfw_memory.graph.editing import Editor
-from agentfw_memory.graph.evolution import Placing
-from agentfw_memory.graph.extraction import Extractor, SkillDraft, Step, Trajectory
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.pruning import prune
-from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.learning.editing import Editor
+from agentfw_memory.graph.learning.evolution import Placing
+from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory
+from agentfw_memory.graph.learning.pruning import prune
+from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
+from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, skill_number
-from agentfw_memory.graph.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, Store, TrajectoryRow
+from agentfw_memory.graph.text.contradiction import contradict
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
 
 __all__ = ["Learner", "as_trajectory"]

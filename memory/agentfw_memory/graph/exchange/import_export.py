@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
-from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.stores.interface import Record, Store
 
 if TYPE_CHECKING:

@@ -12,22 +12,22 @@ import numpy as np
 
 from agentfw_memory.errors import StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.calibration import TRUSTED, Trust, calibrated
-from agentfw_memory.graph.community_membership import Membership
-from agentfw_memory.graph.dates import spans
-from agentfw_memory.graph.embedders import Embedder
-from agentfw_memory.graph.graph_cache import GraphCache
+from agentfw_memory.graph.communities.membership import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.ranking import Ranked, rank
+from agentfw_memory.graph.index.embedders import Embedder
+from agentfw_memory.graph.index.skill_index import PARTS
+from agentfw_memory.graph.index.vector_index import ListIndex, faiss_installed
+from agentfw_memory.graph.index.vector_index_file import load_index, save_index
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex
+from agentfw_memory.graph.index.word_index_state import load_words, save_words
+from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated
+from agentfw_memory.graph.recall.graph_cache import GraphCache
+from agentfw_memory.graph.recall.ranking import Ranked, rank
+from agentfw_memory.graph.recall.similarity import HybridSimilarity, Similarity, VectorSimilarity, WordSimilarity
 from agentfw_memory.graph.records import Hit, Skill, Why
-from agentfw_memory.graph.similarity import HybridSimilarity, Similarity, VectorSimilarity, WordSimilarity
-from agentfw_memory.graph.skill_index import PARTS
 from agentfw_memory.graph.stores.interface import EmbedderRecord, Store
+from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.validation import check_vectors
-from agentfw_memory.graph.vector_index import ListIndex, faiss_installed
-from agentfw_memory.graph.vector_index_file import load_index, save_index
-from agentfw_memory.graph.word_index import SHARED, WordIndex
-from agentfw_memory.graph.word_index_state import load_words, save_words
 
 __all__ = ["Recaller", "record_of"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.vector_index import (
+from agentfw_memory.graph.index.vector_index import (
     TRAINING_POINTS,
     ExactIndex,
     ListIndex,

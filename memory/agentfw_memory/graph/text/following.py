@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from agentfw_memory.graph.reading import END_OF, read, words
+from agentfw_memory.graph.text.reading import END_OF, read, words
 
 __all__ = ["followed"]
 

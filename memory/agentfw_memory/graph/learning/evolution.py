@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.contradiction import contradict
-from agentfw_memory.graph.editing import Editor
-from agentfw_memory.graph.extraction import SkillDraft
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.reading import same_meaning
-from agentfw_memory.graph.recall import Recaller
+from agentfw_memory.graph.learning.editing import Editor
+from agentfw_memory.graph.learning.extraction import SkillDraft
+from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import NewSkill, skill_number
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+from agentfw_memory.graph.text.contradiction import contradict
+from agentfw_memory.graph.text.reading import same_meaning
 
 __all__ = ["Placed", "Placing"]
 

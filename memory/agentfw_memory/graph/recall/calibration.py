@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentfw_memory.graph.arrays import Floats, Integers
-from agentfw_memory.graph.community_membership import Membership
-from agentfw_memory.graph.graph_cache import GraphCache
-from agentfw_memory.graph.vector_index import products
+from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.index.vector_index import products
+from agentfw_memory.graph.recall.graph_cache import GraphCache
 
 __all__ = ["TRUSTED", "Trust", "calibrated"]
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.words import terms
+from agentfw_memory.graph.text.words import terms
 
 __all__ = ["SHARED", "Block", "Question", "WordIndex"]
 

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Bools, Floats, Integers
-from agentfw_memory.graph.community_level import Level, same_names
-from agentfw_memory.graph.leiden import Method, Network, split, split_around
+from agentfw_memory.graph.communities.leiden import Method, Network, split, split_around
+from agentfw_memory.graph.communities.level import Level, same_names
 
 __all__ = ["RESOLUTIONS", "Communities", "Refreshed"]
 

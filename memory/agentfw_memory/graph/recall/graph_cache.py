@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.connections import Connections
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.skill_index import SkillIndex
+from agentfw_memory.graph.index.skill_index import SkillIndex
+from agentfw_memory.graph.index.vector_index import ListIndex
+from agentfw_memory.graph.index.word_index import SHARED
+from agentfw_memory.graph.recall.connections import Connections
+from agentfw_memory.graph.recall.timeline import Timeline
 from agentfw_memory.graph.stores.interface import LiveRows, Store
-from agentfw_memory.graph.timeline import Timeline
-from agentfw_memory.graph.vector_index import ListIndex
-from agentfw_memory.graph.word_index import SHARED
 
 __all__ = ["GraphCache"]
 

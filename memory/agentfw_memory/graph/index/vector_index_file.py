@@ -14,8 +14,8 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
+from agentfw_memory.graph.index.vector_index import ListIndex, faiss_library
 from agentfw_memory.graph.stores.interface import Store
-from agentfw_memory.graph.vector_index import ListIndex, faiss_library
 
 __all__ = ["load_index", "remove_indexes", "save_index"]
 

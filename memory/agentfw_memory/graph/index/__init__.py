@@ -1,0 +1,1 @@
+"""Search: the vectors and words of skills, and where vectors come from."""
