@@ -1,6 +1,6 @@
 """Two hundred conflicts on a real CalDAV server: decided and written back, and one edited by another client meanwhile.
 
-    python tests/benchmarks/calendar_caldav.py
+    python benchmarks/calendar_caldav.py
 
 It starts a Radicale of its own and prints what was written, what wasn't, and which lines changed.
 """
@@ -15,12 +15,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import caldav
 
+from agentfw_benchmarks import Options, tell
 from agentfw_plugins.own_calendar.answers import AnswersGiven
 from agentfw_plugins.own_calendar.caldav_source import PASSWORD, CalDavSource
 from agentfw_plugins.own_calendar.person_file import PersonFile
@@ -44,7 +47,7 @@ def contents(calendar: Any) -> dict[str, set[str]]:
     return {next(line for line in lines if line.startswith("UID:")): set(lines) for lines in texts}
 
 
-def measure(address: str, folder: Path) -> None:
+def measure(address: str, folder: Path) -> dict[str, Any]:
     client = caldav.DAVClient(address, username="ana", password="secret", require_tls=False)  # type: ignore[operator]
     calendar = client.principal().make_calendar(name="work")
     for number in range(CONFLICTS):
@@ -61,45 +64,59 @@ def measure(address: str, folder: Path) -> None:
     edited = calendar.event_by_uid("b0")
     edited.data = edited.data.replace("SUMMARY:Meeting b0", "SUMMARY:Edited meanwhile")
     edited.save()
-    for line in session.write():
-        print(line)
+    written = list(session.write())
 
     after = contents(calendar)
     declined = {f"UID:{'b' if number % 2 == 0 else 'a'}{number}" for number in range(CONFLICTS)}
-    print(f"conflicts {len(session.outcomes)}")
-    others = sum(after[uid] != before[uid] for uid in after.keys() - declined)
-    print(f"changed other than what was declined: {others}")
-    print(f"the edit is kept: {'SUMMARY:Edited meanwhile' in after['UID:b0']}")
     ours = declined - {"UID:b0"}
-    for what, lines in (
-        ("gone", [line for uid in ours for line in before[uid] - after[uid]]),
-        ("new", [line for uid in ours for line in after[uid] - before[uid]]),
-    ):
-        print(what, dict(Counter(line.partition(":")[0] for line in lines)))
+    gone, new = ([line for uid in ours for line in a[uid] - b[uid]] for a, b in ((before, after), (after, before)))
+    return {
+        "written": written,
+        "conflicts": len(session.outcomes),
+        "changed other than what was declined": sum(after[uid] != before[uid] for uid in after.keys() - declined),
+        "the edit is kept": "SUMMARY:Edited meanwhile" in after["UID:b0"],
+        "gone": dict(Counter(line.partition(":")[0] for line in gone)),
+        "new": dict(Counter(line.partition(":")[0] for line in new)),
+    }
 
 
-def main() -> None:
-    os.environ[PASSWORD] = "secret"
-    with tempfile.TemporaryDirectory() as name, socket.socket() as free:
-        folder = Path(name)
-        (folder / "users").write_text("ana:secret\n")
+@contextmanager
+def radicale(folder: Path) -> Iterator[str]:
+    """The address of a server of our own, for the user ana."""
+    (folder / "users").write_text("ana:secret\n")
+    with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-        free.close()
-        words = [f"--server-hosts=127.0.0.1:{port}", f"--storage-filesystem-folder={folder / 'data'}"]
-        words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={folder / 'users'}"]
-        words += ["--auth-htpasswd-encryption=plain", "--logging-level=error"]
-        server = subprocess.Popen([sys.executable, "-m", "radicale", "--config", "", *words], stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(600):
-                with socket.socket() as asked:
-                    if asked.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
-            measure(f"http://127.0.0.1:{port}/", folder)
-        finally:
-            server.terminate()
-            server.wait(30)
+    words = [f"--server-hosts=127.0.0.1:{port}", f"--storage-filesystem-folder={folder / 'data'}"]
+    words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={folder / 'users'}"]
+    words += ["--auth-htpasswd-encryption=plain", "--logging-level=error"]
+    server = subprocess.Popen([sys.executable, "-m", "radicale", "--config", "", *words], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as asked:
+                if asked.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def show(result: dict[str, Any]) -> None:
+    for line in result["written"]:
+        print(line)
+    for name, value in result.items():
+        if name != "written":
+            print(f"{name}: {value}")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__).parse_args(arguments)
+    os.environ[PASSWORD] = "secret"
+    with tempfile.TemporaryDirectory() as name, radicale(Path(name)) as address:
+        result = measure(address, Path(name))
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Is the calendar benchmark honest? The error of everybody who doesn't know the user, and of those who do.
 
-    python tests/benchmarks/calendar_honesty.py                 # ten held-out users; docs/results/calendar.md
-    python tests/benchmarks/calendar_honesty.py --worlds 10      # and those of nine more worlds: a hundred users
-    python tests/benchmarks/calendar_honesty.py --json
-    python tests/benchmarks/calendar_honesty.py --fit            # fit anew what `linear` expects: training users only
+    python benchmarks/calendar_honesty.py                 # ten held-out users; docs/results/calendar.md
+    python benchmarks/calendar_honesty.py --worlds 10      # and those of nine more worlds: a hundred users
+    python benchmarks/calendar_honesty.py --json
+    python benchmarks/calendar_honesty.py --fit            # fit anew what `linear` expects: training users only
 
 The one rule: nobody in the table sees more than the row says. The thresholds of the last lines are fixed; where one
 breaks, the engine is changed and not the threshold.
@@ -11,12 +11,9 @@ breaks, the engine is changed and not the threshold.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from agentfw import Seeds
+from agentfw.runs import in_processes
 from agentfw.statistics import bootstrap, bootstrap_ratio
+from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES
 from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, fit_prior, matrix
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
@@ -106,8 +105,7 @@ def _job(conflicts: int, job: tuple[int, str]) -> dict[str, Played]:
 
 def measure(worlds: int, conflicts: int) -> dict[str, Row]:
     jobs = [(seed, name) for seed in range(7, 7 + worlds) for name in Dataset(seed).users("test")]
-    with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(partial(_job, conflicts), jobs))
+    found = in_processes(partial(_job, conflicts), jobs, 2)
     return {name: row_of([one[name] for one in found]) for name in found[0]}
 
 
@@ -130,9 +128,8 @@ def row_of(played: Sequence[Played]) -> Row:
 
 def fit(users: int) -> None:
     names = Dataset(7).users("train")[:users]
-    with ProcessPoolExecutor(2) as pool:
-        choices = list(pool.map(_choices, names, chunksize=5))
-    made_by = f"python tests/benchmarks/calendar_honesty.py --fit --users {users}"
+    choices = in_processes(_choices, names, 2)
+    made_by = f"python benchmarks/calendar_honesty.py --fit --users {users}"
     fit_prior(choices).save(PRIOR_FILE, {"made_by": made_by, "users": len(names), "split": "train", "data_seed": 7})
     print(f"{PRIOR_FILE.name}: fitted on the choices of {len(names)} training users", file=sys.stderr)
 
@@ -147,16 +144,14 @@ def _choices(name: str) -> tuple[str, list[tuple[Any, int]]]:
 def show(table: dict[str, Row]) -> None:
     users = next(iter(table.values())).users
     print(f"{users} users; the interval is that of AER@104, 95%, bootstrapped over users\n")
-    rows = [["", *(f"AER@{count}" for count in CHECKPOINTS), "from - to", "ORD", "by quarter", "reduction"]]
+    heads = ["", *(f"AER@{count}" for count in CHECKPOINTS), "from - to", "ORD", "by quarter", "reduction"]
+    rows = []
     for name, row in table.items():
         figures = [f"{row.aer[str(count)]:.2f}" for count in CHECKPOINTS]
         parts = " ".join(f"{value:.2f}" for value in row.quarters)
         span = f"{row.low:.2f} - {row.high:.2f}"
         rows.append([name, *figures, span, f"{row.ord:.2f}", parts, f"{row.error_reduction:.2f}"])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    for cells in rows:
-        first, *rest = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-        print("  ".join([cells[0].ljust(len(first)), *rest]))
+    print_aligned(heads, rows)
 
 
 def verdict(table: dict[str, Row]) -> list[str]:
@@ -170,25 +165,27 @@ def verdict(table: dict[str, Row]) -> list[str]:
     return wrong
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--worlds", type=int, default=1, help="how many data seeds, from 7 on; ten held-out users each")
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = Options(
+        __doc__,
+        worlds=(1, "how many data seeds, from 7 on; ten held-out users each"),
+        fit=(False, "fit the prior of the linear policy on training users first"),
+        users=(200, "how many training users --fit takes"),
+    )
     parser.add_argument("--conflicts", type=int, default=5, choices=(2, 3, 4, 5), help="events a round (M)")
-    parser.add_argument("--fit", action="store_true", help="fit the prior of the linear policy on training users first")
-    parser.add_argument("--users", type=int, default=200, help="how many training users --fit takes")
-    parser.add_argument("--json", action="store_true", help="print JSON, and nothing else")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.fit:
         fit(given.users)
     table = measure(given.worlds, given.conflicts)
     wrong = verdict(table)
-    if given.json:
-        players = {name: asdict(row) for name, row in table.items()}
-        print(json.dumps({"conflicts": given.conflicts, "players": players, "too_easy": wrong}, indent=2))
-        return 1 if wrong else 0
-    show(table)
-    fine = f"honest: simple rules err at {LEAST_SIMPLE:.2f} or more, the role's reader at {LEAST_ROLE:.2f} or more"
-    print("\n" + ("; ".join(["too easy", *wrong]) if wrong else fine))
+
+    def show_all(result: object) -> None:
+        show(table)
+        fine = f"honest: simple rules err at {LEAST_SIMPLE:.2f} or more, the role's reader at {LEAST_ROLE:.2f} or more"
+        print("\n" + ("; ".join(["too easy", *wrong]) if wrong else fine))
+
+    players = {name: asdict(row) for name, row in table.items()}
+    tell({"conflicts": given.conflicts, "players": players, "too_easy": wrong}, given.json, show_all)
     return 1 if wrong else 0
 
 

@@ -1,7 +1,7 @@
 """`agentfw train calendar` as the README has it: an early checkpoint of `tiny`, and what its own episodes make of it.
 
-    python tests/benchmarks/calendar_training.py                                  # three seeds, one after the other
-    python tests/benchmarks/calendar_training.py --seeds 1 2 3 4 5 --processes 2
+    python benchmarks/calendar_training.py                                  # three seeds, one after the other
+    python benchmarks/calendar_training.py --seeds 1 2 3 4 5 --processes 2
 
 The one rule: it is the command itself, in a process of its own, and every figure is read from the run's own folder.
 Held-out users are those of the validation split; none of them is in a training.
@@ -11,14 +11,12 @@ Required: the held-out error falls by at least a quarter of its start, in each s
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ from typing import Any
 
 from agentfw import Episode
 from agentfw.statistics import bootstrap
+from agentfw_benchmarks import AGENTFW, Options, print_markdown, tell
 
 FALL = 0.25
 
@@ -48,23 +47,12 @@ class Trained:
 def train(optimizer: str, seed: int, more: Sequence[str], runs: Path, threads: int) -> Trained:
     """The command, and what it left in its folder."""
     home = runs / f"{optimizer}-{seed}"
-    command = [
-        sys.executable,
-        "-m",
-        "agentfw_cli.main",
-        "train",
-        "calendar",
-        "--optimizer",
-        optimizer,
-        "--seed",
-        str(seed),
-    ]
+    command = [*AGENTFW, "train", "calendar", "--optimizer", optimizer, "--seed", str(seed)]
     began = time.monotonic()
     done = subprocess.run(
         [*command, "--runs", str(home), "--json", *more],
         env={**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)},
         stdout=subprocess.PIPE,
-        text=True,
     )
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}")
@@ -84,28 +72,30 @@ def errors(evaluation: Path) -> list[float]:
     return [sum(one.series("error")) / len(one.series("error")) for one in episodes]
 
 
-def show(rows: Sequence[Trained]) -> None:
-    print("| optimizer | seed | held-out error before | after | fall | 95% over users | minutes |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for row in rows:
-        print(
-            f"| {row.optimizer} | {row.seed} | {row.before:.3f} | {row.after:.3f} | {row.fall:.0%} "
-            f"| {row.low:.0%} to {row.high:.0%} | {row.minutes:.1f} |"
-        )
+def show(result: Mapping[str, Any]) -> None:
+    rows = []
+    for row in result["rows"]:
+        errors = [f"{row['before']:.3f}", f"{row['after']:.3f}", f"{row['fall']:.0%}"]
+        span = f"{row['low']:.0%} to {row['high']:.0%}"
+        rows.append([row["optimizer"], row["seed"], *errors, span, f"{row['minutes']:.1f}"])
+    heads = ["optimizer", "seed", "held-out error before", "after", "fall", "95% over users", "minutes"]
+    print_markdown(heads, rows)
     print()
-    for row in rows:
-        print(f"{row.optimizer} {row.seed}: " + ", ".join(f"{value:.3f} after {number}" for number, value in row.curve))
+    for row in result["rows"]:
+        curve = ", ".join(f"{value:.3f} after {number}" for number, value in row["curve"])
+        print(f"{row['optimizer']} {row['seed']}: {curve}")
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--optimizer", nargs="+", default=["roundwise"])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser = Options(
+        __doc__,
+        optimizer=["roundwise"],
+        seeds=[1, 2, 3],
+        processes=(1, "how many trainings at once, on as many cores"),
+        threads=(2, "of each training"),
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="handed on to the command")
-    parser.add_argument("--processes", type=int, default=1, help="how many trainings at once, on as many cores")
-    parser.add_argument("--threads", type=int, default=2, help="of each training")
     parser.add_argument("--runs", type=Path, help="keep the run folders here")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     more = [part for setting in given.set for part in ("--set", setting)]
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(given.processes) as pool:
@@ -117,11 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         ]
         rows = [one.result() for one in trained]
     result = {"rows": [asdict(row) for row in rows], "met": all(row.fall >= FALL for row in rows)}
-    if given.json:
-        print(json.dumps(result))
-    else:
-        show(rows)
-    return result
+    return tell(result, given.json, show)
 
 
 if __name__ == "__main__":

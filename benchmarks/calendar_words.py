@@ -1,7 +1,7 @@
 """What share of reasons and titles is understood in English, German, French and Spanish.
 
-    python tests/benchmarks/calendar_words.py
-    python tests/benchmarks/calendar_words.py --show de
+    python benchmarks/calendar_words.py
+    python benchmarks/calendar_words.py --show de
 
 The texts are in `tests/data/reasons/`. Sentences and titles were written before the word lists and aren't used to make
 them, but by the same author, so their rows are optimistic. The row "paraphrases" has forty reasons that the project's
@@ -11,16 +11,14 @@ for must never wait" is about a client.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentfw_benchmarks import TESTS, Options, print_aligned, tell
 from agentfw_plugins.own_calendar.words import LANGUAGES, Kind, named
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 
-DATA = Path(__file__).parents[1] / "data" / "reasons"
+DATA = TESTS / "data" / "reasons"
 
 
 class Given(NamedTuple):
@@ -55,30 +53,31 @@ def _read(text: str, kind: Kind) -> frozenset[str]:
     return frozenset(name for name in named(text, kind) if name in wanted and name != "topic=delivery")
 
 
-def main(words: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--show", choices=LANGUAGES, help="also print each text of a language and what is read")
-    parser.add_argument("--json", action="store_true", help="print one JSON value")
-    options = parser.parse_args(words)
+def measure() -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name in LANGUAGES:
         result[name] = {"reasons": measured(held_out(name), "reasons")}
         result[name]["titles"] = measured(held_out(f"titles_{name}"), "titles")
         result[name]["paraphrases"] = measured(held_out(f"principles_{name}"), "reasons", needed=any)
-    if options.json:
-        print(json.dumps(result))
-        return result
-    names = ("understood", "and more", "nothing", "mistaken")
-    print(f"{'':<16}{'texts':>6}" + "".join(f"{name:>12}" for name in names))
-    for part in ("reasons", "paraphrases", "titles"):
-        for language, parts in result.items():
-            row = parts[part]
-            print(f"{part:<13}{language:<3}{row['texts']:>6}" + "".join(f"{row[name]:>12.2f}" for name in names))
-    if options.show:
-        for one in (*held_out(options.show), *held_out(f"principles_{options.show}")):
-            found = _read(one.text, "reasons")
-            print(f"{one.text}: {', '.join(sorted(found)) or '-'}   ({', '.join(sorted(one.says)) or '-'})")
     return result
+
+
+def show(result: dict[str, Any], language: str) -> None:
+    """The table, and each text of a language with what is read and what it says."""
+    names = ("understood", "and more", "nothing", "mistaken")
+    rows = [(part, name, result[name][part]) for part in ("reasons", "paraphrases", "titles") for name in result]
+    cells = [[part, name, str(row["texts"]), *(f"{row[one]:.2f}" for one in names)] for part, name, row in rows]
+    print_aligned(["", "", "texts", *names], cells)
+    for one in (*held_out(language), *held_out(f"principles_{language}")) if language else ():
+        found = _read(one.text, "reasons")
+        print(f"{one.text}: {', '.join(sorted(found)) or '-'}   ({', '.join(sorted(one.says)) or '-'})")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__)
+    parser.add_argument("--show", choices=LANGUAGES, help="also print each text of a language and what is read")
+    options = parser.parse_args(arguments)
+    return tell(measure(), options.json, lambda result: show(result, options.show))
 
 
 if __name__ == "__main__":

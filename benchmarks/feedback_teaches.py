@@ -1,6 +1,6 @@
 """Feedback teaches: do users with hidden tastes get more of what they like, by thumbs alone, through the gateway?
 
-    python tests/benchmarks/feedback_teaches.py --work FOLDER
+    python benchmarks/feedback_teaches.py --work FOLDER
 
 Each user has 30 conversations over HTTP with `agentfw serve`'s gateway, as an OpenAI client: they ask for a place, the
 agent offers one of six (each is a tool), and they say thumbs up or down. They like two of the six kinds of places, and
@@ -19,19 +19,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from agentfw import Host, Run, Seeds
 from agentfw.runs import LiveRun, apply_assignments, parse_spec
-from agentfw.statistics import bootstrap
 from agentfw.testing import fresh_host
+from agentfw_benchmarks import Options, print_aligned, shown, tell, triple_of
 from agentfw_cli.start import start_from_runs
 from agentfw_plugins.gateway.app import Gateway
 from agentfw_plugins.gateway.desk import LiveDesk
@@ -162,11 +159,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         first = [sum(one[:third]) / third for one in offered.values()]
         shares[name] = first, [sum(one[-third:]) / third for one in offered.values()]
     rows = {
-        name: {
-            "first third": _interval(first),
-            "last third": _interval(last),
-            "rise": _beyond(last, first),
-        }
+        name: {"first third": triple_of(first), "last third": triple_of(last), "rise": _beyond(last, first)}
         for name, (first, last) in shares.items()
     }
     last = {name: ends for name, (_, ends) in shares.items()}
@@ -186,41 +179,30 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def _interval(values: list[float]) -> list[float]:
-    found = bootstrap(values)
-    return [found.estimate, found.low, found.high]
-
-
 def _beyond(ours: list[float], theirs: list[float]) -> list[float]:
-    return _interval([one - other for one, other in zip(ours, theirs, strict=True)])
+    return triple_of([one - other for one, other in zip(ours, theirs, strict=True)])
+
+
+def show(found: dict[str, Any]) -> None:
+    rows = [[name, *map(shown, row.values())] for name, row in found["arms"].items()]
+    print_aligned(["liked places offered", "first third", "last third", "rise"], rows)
+    for name in (name for name in found if " beyond " in name):
+        print(f"{name}: {shown(found[name])}")
+    print(f"trained weights: {found['weights']}; {found['seconds']:.0f} s")
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", required=True, help="New folder for the runs.")
-    parser.add_argument("--users", type=int, default=20, help="Number of users, of the training and of each arm.")
-    parser.add_argument("--conversations", type=int, default=30, help="Number of conversations of each user.")
-    parser.add_argument("--updates", type=int, default=20, help="Updates of the training.")
-    parser.add_argument("--wrong", type=float, default=0.0, help="Share of thumbs that are the wrong way round.")
-    parser.add_argument("--trust", type=float, default=1.0, help="How far the agent trusts its memory at the start.")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    found = measure(options, Path(options.work))
-    if options.json:
-        print(json.dumps(found))
-        return found
-    print(f"{'liked places offered':22}{'first third':>22}{'last third':>22}{'rise':>22}")
-    for name, row in found["arms"].items():
-        print(f"{name:22}" + "".join(f"{_shown(value):>22}" for value in row.values()))
-    for name in (name for name in found if " beyond " in name):
-        print(f"{name}: {_shown(found[name])}")
-    print(f"trained weights: {found['weights']}; {found['seconds']:.0f} s")
-    return found
-
-
-def _shown(value: list[float]) -> str:
-    return f"{value[0]:.3f} [{value[1]:.3f}, {value[2]:.3f}]"
+    options = Options(
+        __doc__,
+        work=(Path, "new folder for the runs"),
+        users=(20, "number of users, of the training and of each arm"),
+        conversations=(30, "number of conversations of each user"),
+        updates=(20, "updates of the training"),
+        wrong=(0.0, "share of thumbs that are the wrong way round"),
+        trust=(1.0, "how far the agent trusts its memory at the start"),
+        seed=7,
+    ).parse_args(arguments)
+    return tell(measure(options, options.work), options.json, show)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 The one rule: the reloaded model is also asked by transformers and PEFT alone: what is compared is what others get.
 
-    python tests/benchmarks/four_bit.py
-    python tests/benchmarks/four_bit.py --updates 5 --json
+    python benchmarks/four_bit.py
+    python benchmarks/four_bit.py --updates 5 --json
 
 A tiny model is made on the spot and learns a few demonstrations by heart. Told are the loss at first and last, whether
 a learner that is resumed says the same to the last bit, the largest difference of any logprob between the trained model
@@ -12,10 +12,7 @@ in memory and what transformers and PEFT make of base and adapter, and how much 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import importlib.util
-import json
 import random
 import sys
 import tempfile
@@ -24,7 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
+from agentfw_benchmarks import Options, make_model, print_aligned, tell
+
 SHAPE = {"hidden_size": 64, "intermediate_size": 128, "initializer_range": 0.1}
 
 
@@ -95,38 +93,26 @@ def measure(precision: str, model: Path, folder: Path, updates: int, seed: int) 
     }
 
 
+def show(report: dict[str, Any]) -> None:
+    heads = ["base", "loss first", "last", "bits", "logprobs apart", "generated", "s an update"]
+    rows = []
+    for row in report["rows"]:
+        figures = [f"{row['loss first']:.3f}", f"{row['loss last']:.3f}"]
+        figures += ["equal" if row["resumed to the last bit"] else "differ", f"{row['logprobs apart']:.1e}"]
+        generated = f"{row['generated as learned']} of {row['of']}"
+        rows.append([row["precision"], *figures, generated, f"{row['seconds an update']:.2f}"])
+    print_aligned(heads, rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--updates", type=int, default=40)
-    parser.add_argument("--precisions", nargs="+", default=["nf4", "bf16", "fp32"])
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", LABORATORY)
-    assert spec is not None
-    assert spec.loader is not None
-    laboratory = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(laboratory)
+    options = Options(__doc__, updates=40, precisions=["nf4", "bf16", "fp32"], seed=7).parse_args(arguments)
     rows = []
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        model = laboratory.make_model(Path(folder) / "model", **SHAPE)
+        model = make_model(Path(folder) / "model", **SHAPE)
         for precision in options.precisions:
             rows.append(measure(precision, model, Path(folder) / precision, options.updates, options.seed))
             print(f"{precision} is done", file=sys.stderr)
-    report = {"updates": options.updates, "seed": options.seed, "rows": rows}
-    if options.json:
-        print(json.dumps(report, indent=2))
-        return report
-    print(
-        f"{'base':<6}{'loss first':>11}{'last':>8}{'bits':>7}{'logprobs apart':>16}{'generated':>11}{'s an update':>13}"
-    )
-    for row in rows:
-        losses = f"{row['loss first']:>11.3f}{row['loss last']:>8.3f}"
-        generated = f"{row['generated as learned']} of {row['of']}"
-        bits = f"{'equal' if row['resumed to the last bit'] else 'differ':>7}"
-        apart = f"{row['logprobs apart']:>16.1e}"
-        print(f"{row['precision']:<6}{losses}{bits}{apart}{generated:>11}{row['seconds an update']:>13.2f}")
-    return report
+    return tell({"updates": options.updates, "seed": options.seed, "rows": rows}, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """The gateway: exact tokens, `kill -9`, hostile input, and what it costs.
 
-    python tests/benchmarks/gateway.py tokens --sessions 100
-    python tests/benchmarks/gateway.py kill --kills 50
-    python tests/benchmarks/gateway.py hostile --requests 10000
-    python tests/benchmarks/gateway.py overhead
+    python benchmarks/gateway.py tokens --sessions 100
+    python benchmarks/gateway.py kill --kills 50
+    python benchmarks/gateway.py hostile --requests 10000
+    python benchmarks/gateway.py overhead
 
 `tokens`: random sessions with tools, branches, retries and edits, with a small model; do the recorded tokens equal
 those that the policy drew, and does a learner agree about their logprobs within 1e-5? `kill`: a gateway under load is
@@ -29,8 +29,9 @@ from typing import Any
 
 import httpx
 
-HELPERS = Path(__file__).parents[1] / "plugins" / "gateway"
-sys.path.insert(0, str(HELPERS))
+from agentfw_benchmarks import TESTS, Options, make_model, tell
+
+sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
 
 
 def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from agentfw_plugins.learners.lora import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
-    model = options.model or small_model(folder)
+    model = options.model or make_model(folder / "model")
     live = opened(folder, policy="transformers", assignments=[f"policy.model={model}", "policy.device=cpu"])
     noting = Noting(live.assembly.policy.policy)
     live.assembly.policy.policy = noting
@@ -78,19 +79,6 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "largest difference of a logprob": max(apart),
         "tokens with a difference above 1e-5": sum(each > 1e-5 for each in apart),
     }
-
-
-def small_model(folder: Path) -> Path:
-    import importlib.util
-
-    path = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
-    spec = importlib.util.spec_from_file_location("laboratory", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    made: Path = module.make_model(folder / "model")
-    return made
 
 
 def kill(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -217,27 +205,28 @@ def processor_time(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["tokens", "kill", "hostile", "overhead"])
-    parser.add_argument("--sessions", type=int, default=100)
-    parser.add_argument("--model", default="", help="Folder of a model. Default: a random one is made.")
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--at-once", type=int, default=200)
-    parser.add_argument("--turns", type=int, default=10, help="Turns of each of the sessions at once.")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    measure = {"tokens": tokens, "kill": kill, "hostile": hostile, "overhead": overhead}[options.what]
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(options, Path(folder))
-    if options.json:
-        print(json.dumps(found, indent=2))
-        return found
+def show(found: dict[str, Any]) -> None:
     for name, value in found.items():
         print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
-    return found
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        sessions=100,
+        model=("", "folder of a model; default: a random one is made"),
+        kills=50,
+        requests=10_000,
+        at_once=200,
+        turns=(10, "turns of each of the sessions at once"),
+        seed=7,
+    )
+    measures = {"tokens": tokens, "kill": kill, "hostile": hostile, "overhead": overhead}
+    parser.add_argument("what", choices=measures)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        found = measures[options.what](options, Path(folder))
+    return tell(found, options.json, show)
 
 
 if __name__ == "__main__":

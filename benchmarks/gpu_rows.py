@@ -1,8 +1,8 @@
 """What a GPU does for training, row by row: one command for the quarter of an hour in which there is one.
 
-    python tests/benchmarks/gpu_rows.py                                  # every row, on the GPU
-    python tests/benchmarks/gpu_rows.py --rows flex tree_4b --json
-    python tests/benchmarks/gpu_rows.py --device cpu --small             # the same code in small, without a GPU
+    python benchmarks/gpu_rows.py                                  # every row, on the GPU
+    python benchmarks/gpu_rows.py --rows flex tree_4b --json
+    python benchmarks/gpu_rows.py --device cpu --small             # the same code in small, without a GPU
 
     flex      a tree's attention, compiled, forward and backward in bf16, beside one row a turn in fp32 and bf16
     tree_4b   a training step of a 4B-shaped model with random weights, as a tree and as rows (and TRL's, if installed):
@@ -31,31 +31,28 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import trl_side_by_side
 import vllm_loop
 
+from agentfw_benchmarks import Options, make_model, model_size, tell
+
 LIMIT = 600
 """Seconds of one row."""
-QWEN = {"vocab_size": 151936, "head_dim": 128, "num_key_value_heads": 8, "initializer_range": 0.02}
 SHAPES: dict[str, dict[str, Any]] = {
-    "4b": QWEN | {"hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36, "num_attention_heads": 32},
-    "7b": QWEN | {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32},
+    "4b": trl_side_by_side.SHAPES["4b"],
+    "7b": trl_side_by_side.SHAPES["4b"] | {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32},
     # The tokenizer that is made along knows 384 tokens, and a policy samples no others.
-    "1b": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 16}
-    | {"num_key_value_heads": 8, "initializer_range": 0.02},
-    "small": {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
-    | {"num_key_value_heads": 2, "initializer_range": 0.1},
+    "1b": model_size(hidden=2048, inner=8192, layers=16, heads=16, key_heads=8, initializer_range=0.02),
+    "small": model_size(hidden=64, inner=96, layers=2, heads=4, key_heads=2, initializer_range=0.1),
 }
 
 
-def make_model(folder: Path, shape: str, device: str) -> Path:
+def drawn_model(folder: Path, shape: str, device: str) -> Path:
     """A model folder with random weights, drawn on the device: bf16 on a GPU, fp32 on a CPU."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    trl_side_by_side._laboratory().make_model(folder, weights=False, **SHAPES[shape])
+    make_model(folder, weights=False, **SHAPES[shape])
     torch.manual_seed(0)
     with torch.device(device):
         dtype = torch.bfloat16 if device == "cuda" else torch.float32
@@ -157,7 +154,7 @@ def tree(shape: str, options: argparse.Namespace) -> dict[str, Any]:
         sides.append("trl")
     results = {}
     with tempfile.TemporaryDirectory() as folder:
-        model = make_model(Path(folder) / "model", "small" if options.small else shape, options.device)
+        model = drawn_model(Path(folder) / "model", "small" if options.small else shape, options.device)
         for precision in ("bf16", "nf4"):
             words = ["--model", str(model), "--precision", precision, "--device", options.device, "--repeats", "1"]
             words += ["--sides", *sides, "--tokens", "0", "--steps", "2", "--json", "--workload", "long"]
@@ -185,7 +182,7 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
         Lesson(TurnTokens(*turns[0]), number - (len(samples) - 1) / 2, (), 0, 0) for number, turns in enumerate(samples)
     ]
     with tempfile.TemporaryDirectory() as folder:
-        model = make_model(Path(folder) / "model", "small" if options.small else "4b", options.device)
+        model = drawn_model(Path(folder) / "model", "small" if options.small else "4b", options.device)
         for precision in ("bf16", "nf4"):
             settings = LoraSettings(model=str(model), precision=precision, device=options.device)
             network = Network(settings, Seeds(7))
@@ -245,7 +242,7 @@ def _training(policy: str, options: argparse.Namespace, python: str, settings: S
     if policy == "transformers":
         settings.append(f"policy.device={options.device}")
     with tempfile.TemporaryDirectory() as folder:
-        model = make_model(Path(folder) / "model", "small" if options.small else "1b", options.device)
+        model = drawn_model(Path(folder) / "model", "small" if options.small else "1b", options.device)
         updates = 1 if options.small else 3
         return vllm_loop.train(policy, Path(folder), updates, python, str(model), settings)
 
@@ -306,11 +303,9 @@ def show(value: Any, indent: int = 0) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Options(__doc__, small=(False, "small models and few tokens: to see that a row runs"))
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--small", action="store_true", help="small models and few tokens: to see that a row runs")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     import torch
@@ -326,8 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(json.dumps(found))
         return found
     report = {**machine(options.device), "rows": [run_row(name, options) for name in options.rows]}
-    print(json.dumps(report, indent=2)) if options.json else show(report)
-    return report
+    return tell(report, options.json, show)
 
 
 if __name__ == "__main__":

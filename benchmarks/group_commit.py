@@ -1,7 +1,7 @@
 """What it costs to put many short episodes on disk: each with a flush of its own, and with a shared one.
 
-    python tests/benchmarks/group_commit.py
-    python tests/benchmarks/group_commit.py --episodes 100 --json
+    python benchmarks/group_commit.py
+    python benchmarks/group_commit.py --episodes 100 --json
 
 1,000 episodes of one turn, 32 in progress at a time, with an answer that takes 50 ms. Each leaves a record in two
 journals on this disk. What the disk takes is the time beyond that of the same without any flush. Required: at most a
@@ -10,9 +10,7 @@ tenth of playing.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import tempfile
 import time
@@ -20,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw.runs.journal import Journal
+from agentfw.runs.records.journal import Journal
+from agentfw_benchmarks import Options, tell
 
 IN_PROGRESS, ANSWER = 32, 0.05
 REQUIRED = 0.1
@@ -87,21 +86,16 @@ def measure(episodes: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--episodes", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.episodes, options.repeats)
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     for how, seconds in result["seconds"].items():
         print(f"{how:16} {seconds:7.3f} s   {result['flushes'][how]} flushes")
     shared, each = (f"{result['disk against playing'][how]:.0%}" for how in ("shared flushes", "a flush each"))
     print(f"of playing, the disk takes {shared} if flushes are shared (at most {REQUIRED:.0%} required), {each} if not")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, episodes=1000, repeats=5).parse_args(arguments)
+    return tell(measure(options.episodes, options.repeats), options.json, show)
 
 
 if __name__ == "__main__":

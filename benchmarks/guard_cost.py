@@ -3,17 +3,15 @@
 A guard names the component in whatever goes wrong, and limits its time. Without it, the same call is made directly.
 Each repetition plays both, one after the other, and the ratio is the median of the repetitions.
 
-    python tests/benchmarks/guard_cost.py
-    python tests/benchmarks/guard_cost.py --episodes 5 --repeats 1 --json
+    python benchmarks/guard_cost.py
+    python benchmarks/guard_cost.py --episodes 5 --repeats 1 --json
 
 The runs have cheap policies and worlds, where a guard weighs most.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import tempfile
 import time
@@ -23,13 +21,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from ratios import ratio_of
-
 from agentfw import Host
-from agentfw.runs.components import Guard
+from agentfw.runs.components.creation import Guard
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
-from agentfw.testing import fresh_host
+from agentfw.runs.spec.run_spec import parse_spec
+from agentfw_benchmarks import Options, print_aligned, ratio_of, tell
 
 SPECS: dict[str, dict[str, Any]] = {
     "inbox": {"environment": "inbox"},
@@ -57,7 +53,7 @@ def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
     with (
         tempfile.TemporaryDirectory() as folder,
         patch("agentfw.runs.assembly.Guard", guard),
-        patch("agentfw.runs.run_environment.Guard", guard),
+        patch("agentfw.runs.components.run_environment.Guard", guard),
     ):
         run = Run.create(parse_spec(spec), host, Path(folder))
         began = time.process_time()
@@ -66,7 +62,7 @@ def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
 
 
 def measure(episodes: int, repeats: int) -> dict[str, Any]:
-    host = fresh_host(builtins=True, strict=False)
+    host = Host.load()  # the world budget is one of the papers
     rows = {}
     for name, spec in SPECS.items():
         whole = {"policy": "random", "episodes": episodes, **spec}
@@ -84,21 +80,18 @@ def measure(episodes: int, repeats: int) -> dict[str, Any]:
     return {"episodes": episodes, "repeats": repeats, "rows": rows}
 
 
+def show(result: dict[str, Any]) -> None:
+    print(f"CPU seconds of {result['episodes']} episodes, {result['repeats']} repetitions")
+    rows = [
+        [name, f"{row['guarded']:.3f}", f"{row['direct']:.3f}", f"{row['ratio']['median']:.2f}"]
+        for name, row in result["rows"].items()
+    ]
+    print_aligned(["", "guarded", "direct", "ratio"], rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--episodes", type=int, default=60)
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.episodes, options.repeats)
-    if options.json:
-        print(json.dumps(result))
-        return result
-    print(f"CPU seconds of {options.episodes} episodes, {options.repeats} repetitions")
-    print(f"{'':22} {'guarded':>8} {'direct':>8} {'ratio':>6}")
-    for name, row in result["rows"].items():
-        print(f"{name:22} {row['guarded']:8.3f} {row['direct']:8.3f} {row['ratio']['median']:6.2f}")
-    return result
+    options = Options(__doc__, episodes=60, repeats=9).parse_args(arguments)
+    return tell(measure(options.episodes, options.repeats), options.json, show)
 
 
 if __name__ == "__main__":

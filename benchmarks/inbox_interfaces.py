@@ -1,7 +1,7 @@
 """The inbox under each interface: one assistant, the same days, and only when it is told of the mails differs.
 
-    python tests/benchmarks/inbox_interfaces.py
-    python tests/benchmarks/inbox_interfaces.py --seeds 20 --json
+    python benchmarks/inbox_interfaces.py
+    python benchmarks/inbox_interfaces.py --seeds 20 --json
 
 Prints the tables of docs/results/inbox.md, with the paper's figures in brackets where its text still
 has them. The figures of one decomposition come from this command, too:
@@ -14,9 +14,7 @@ does stand for that.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from statistics import median
@@ -24,8 +22,8 @@ from typing import Any
 
 from agentfw import Engagement, Host, HostOptions, PolicyAgent
 from agentfw.runs import parse_spec
-from agentfw.runs.interface_comparison import InterfaceComparison, compare_interfaces
-from agentfw.statistics import Interval, bootstrap, paired_difference
+from agentfw.runs.results.interface_comparison import InterfaceComparison, compare_interfaces
+from agentfw_benchmarks import Options, beside, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox
 
@@ -71,15 +69,11 @@ def rows(decomposition: str, days: Days) -> list[dict[str, Any]]:
     for interface, figures in days.items():
         row: dict[str, Any] = {"decomposition": decomposition, "interface": interface}
         for name, values in figures.items():
-            row[name] = _bounds(bootstrap(values))
+            row[name] = mean_of(values)
             if name in GAINS and interface != INTERFACES[0]:
-                row[f"{name} gain"] = _bounds(paired_difference(values, first[name]).difference)
+                row[f"{name} gain"] = difference_of(values, first[name])
         found.append(row)
     return found
-
-
-def _bounds(interval: Interval) -> dict[str, float]:
-    return {"mean": interval.estimate, "low": interval.low, "high": interval.high}
 
 
 def cost(episodes: int) -> float:
@@ -110,37 +104,31 @@ def measure(seeds: int, jobs: int | None) -> dict[str, Any]:
     return {"episodes": seeds * EPISODES, "milliseconds": round(cost(100), 2), "rows": table}
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=200, help=f"{EPISODES} days of each")
-    parser.add_argument("--jobs", type=int)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.seeds, options.jobs)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(
         f"{result['episodes']} days of each decomposition, under each interface; means and 95% intervals, the paper's "
         f"figures in brackets; gains: to the step loop on the same days; {result['milliseconds']:.1f} ms of CPU time "
         "for a day, event-driven"
     )
     columns = ("utility", "utility gain", "balanced", "balanced gain", "missed", "latency", "document")
-    print("| decomposition | interface | " + " | ".join(columns) + " |")
-    print("| --- | --- |" + " --- |" * len(columns))
+    rows = []
     for row in result["rows"]:
         paper = PAPER.get((row["decomposition"], row["interface"]), {})
-        cells = [_cell(name, row.get(name), paper.get(name)) for name in columns]
-        print(f"| {row['decomposition']} | `{row['interface']}` | " + " | ".join(cells) + " |")
-    return result
+        cells = [_cell(name, row[name], paper.get(name)) if name in row else "" for name in columns]
+        rows.append([row["decomposition"], f"`{row['interface']}`", *cells])
+    print_markdown(["decomposition", "interface", *columns], rows)
 
 
-def _cell(name: str, figure: dict[str, float] | None, paper: str | None) -> str:
-    if figure is None:
-        return ""
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__, seeds=(200, f"{EPISODES} days of each"))
+    parser.add_argument("--jobs", type=int)
+    options = parser.parse_args(arguments)
+    return tell(measure(options.seeds, options.jobs), options.json, show)
+
+
+def _cell(name: str, figure: dict[str, float], paper: str | None) -> str:
     shape = "+.3f" if name.endswith("gain") else ".2f" if name in ("utility", "latency") else ".3f"
-    text = f"{figure['mean']:{shape}} [{figure['low']:{shape}}, {figure['high']:{shape}}]"
-    return text if paper is None else f"{text} ({paper})"
+    return beside(shown(figure, shape), paper)
 
 
 if __name__ == "__main__":

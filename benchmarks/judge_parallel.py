@@ -1,14 +1,13 @@
 """Seconds of judging groups with a judge that takes 100 ms an answer: one at a time, eight at a time, and from a cache.
 
-    python tests/benchmarks/judge_parallel.py
-    python tests/benchmarks/judge_parallel.py --groups 16 --json
+    python benchmarks/judge_parallel.py
+    python benchmarks/judge_parallel.py --groups 16 --json
 
 Required: eight at a time is at least six times as fast as one, and a warm cache asks for nothing.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import tempfile
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agentfw_benchmarks import Options, tell
 from agentfw_rewardmodels.rubric import Message, RubricJudge
 
 SECONDS = 0.1
@@ -70,20 +70,16 @@ def measure(count: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--groups", type=int, default=64)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.groups)
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     for name, seconds in result["seconds"].items():
         print(f"{name:16} {seconds:8.3f} s")
     print(f"eight against one: {result['eight against one']} (required {REQUIRED})")
     print(f"questions: {result['questions']['cold']} cold, {result['questions']['warm']} with a warm cache")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, groups=64).parse_args(arguments)
+    return tell(measure(options.groups), options.json, show)
 
 
 if __name__ == "__main__":

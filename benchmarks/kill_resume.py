@@ -3,29 +3,24 @@
 The one rule: equal means equal: every record of every episode, every figure, and nothing twice; and whatever a hook or
 a person was told of before the blow is on disk after it.
 
-    python tests/benchmarks/kill_resume.py                # 50 kills, about five minutes
-    python tests/benchmarks/kill_resume.py --kills 10 --seed 3 --json
+    python benchmarks/kill_resume.py                # 50 kills, about five minutes
+    python benchmarks/kill_resume.py --kills 10 --seed 3 --json
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-SITE = Path(__file__).parents[1] / "site"
-"""Where the plugin `agentfw-laboratory` is installed, as it were: a package and its dist-info."""
+from agentfw_benchmarks import Options, tell
+from agentfw_benchmarks.kills import Resumable, as_text, episode_of, kill_after, records, trials
 
 _GUESSING = ("guessing", "--policy", "hashing", "--set", "concurrency=4", "--set", "policy.pause=0.006")
 CASES: dict[str, tuple[str, ...]] = {
@@ -68,52 +63,30 @@ class Trial:
         return not self.lost and not self.differences
 
 
-class Laboratory:
-    """Runs of one case, in a folder of its own."""
+class Laboratory(Resumable):
+    """The run of a case, and what it has acknowledged."""
 
     def __init__(self, case: str, folder: Path) -> None:
-        self.case, self.folder, self.runs = case, folder, folder / "runs"
-        self.runs.mkdir(parents=True)
+        ledger = ("--set", f"memory.ledger.path={folder / 'ledger.db'}") if "ledger" in CASES[case] else ()
+        super().__init__(case, ["run", *CASES[case], *ledger], folder)
         (self.runs / "acknowledged.txt").touch()
-
-    def start(self) -> subprocess.Popen[str]:
-        """The run, or where there is one already, its resumption."""
-        if self.run is not None:
-            return self._agentfw("runs", "resume", str(self.run))
-        ledger = ("--set", f"memory.ledger.path={self.folder / 'ledger.db'}") if "ledger" in CASES[self.case] else ()
-        return self._agentfw("run", *CASES[self.case], *ledger, "--runs", str(self.runs))
-
-    @property
-    def run(self) -> Path | None:
-        """The run's folder, once it is whole enough to be resumed."""
-        return next((path.parent for path in self.runs.glob("*/run.json")), None)
 
     def finish(self) -> Outcome:
         """Let it come to its end, undisturbed."""
-        process = self.start()
-        _, told = process.communicate()
-        if process.returncode != 0:
-            raise RuntimeError(f"{self.case} ended with {process.returncode}:\n{told}")
-        assert self.run is not None
-        episodes = list(_lines(self.run / "episodes.jsonl"))
-        metrics = list(_lines(self.run / "metrics.jsonl"))
-        summary = json.loads((self.run / "summary.json").read_text("utf-8"))
+        folder = self.end()
+        episodes, metrics = (list(records(folder / f"{name}.jsonl")) for name in ("episodes", "metrics"))
+        summary = json.loads((folder / "summary.json").read_text("utf-8"))
         return Outcome(
-            {f"{record['task']['index']:05d}-{record['task']['sample']}": _text(record) for record in episodes},
-            {record["episode"]: _text(record) for record in metrics},
-            _text(summary["figures"]),
+            {episode_of(record): as_text(record) for record in episodes},
+            {episode_of(record): as_text(record) for record in metrics},
+            as_text(summary["figures"]),
             len(episodes) + len(metrics),
         )
 
     def kill(self, delay: float) -> tuple[bool, list[str]]:
         """Start it, and kill it after a while: whether it still ran, and the acknowledged episodes that are gone."""
-        process = self.start()
-        try:
-            _, told = process.communicate(timeout=delay)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            _, told = process.communicate()
-        return process.returncode == -signal.SIGKILL, self.lost(told)
+        killed, told = kill_after(self.start(), delay)
+        return killed, self.lost(told)
 
     def lost(self, told: str) -> list[str]:
         """What was acknowledged and isn't on disk: to a hook by name, to a person by number."""
@@ -127,23 +100,7 @@ class Laboratory:
 
     def there(self, file: str) -> set[str]:
         """The episodes of which a whole line is on disk."""
-        if self.run is None:
-            return set()
-        return {
-            record.get("episode") or f"{record['task']['index']:05d}-{record['task']['sample']}"
-            for record in _lines(self.run / file)
-        }
-
-    def _agentfw(self, *words: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": str(SITE)}
-        return subprocess.Popen(
-            [sys.executable, "-m", "agentfw_cli.main", *words],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            cwd=self.folder,
-        )
+        return set() if self.run is None else {episode_of(record) for record in records(self.run / file)}
 
 
 def undisturbed(case: str, folder: Path) -> tuple[Outcome, float]:
@@ -180,61 +137,35 @@ def differences(found: Outcome, expected: Outcome) -> Iterator[str]:
         yield f"{found.lines} lines instead of {expected.lines}"
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a file; read without agentfw, whose reading is under test."""
-    if path.exists():
-        for line in path.read_bytes().splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                yield json.loads(line)
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = Options(__doc__, kills=50, seed=7).parse_args(arguments)
     generator = random.Random(options.seed)
-    trials: list[Trial] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         usual = {case: undisturbed(case, folder / f"undisturbed {case}") for case in CASES}
-        kills = 0
-        while kills < options.kills:
-            case = list(CASES)[len(trials) % len(CASES)]
+
+        def attempt(case: str, number: int, times: int) -> Trial:
             outcome, seconds = usual[case]
-            # Every third is killed again while it is being resumed.
-            times = min(options.kills - kills, 2 if generator.random() < 1 / 3 else 1)
-            delays = [generator.uniform(0, seconds) for _ in range(times)]
-            trials.append(trial(case, folder / str(len(trials)), outcome, delays))
-            kills += sum(trials[-1].hit)
-            if not trials[-1].hit[0]:  # faster than usual: then this is what is usual now
-                usual[case] = outcome, min(seconds, delays[0])
+            found = trial(case, folder / str(number), outcome, [generator.uniform(0, seconds) for _ in range(times)])
+            if not found.hit[0]:  # faster than usual: then this is what is usual now
+                usual[case] = outcome, min(seconds, found.delays[0])
             if not options.json:
-                _tell(trials[-1])
-    well = sum(trial.well for trial in trials)
-    if options.json:
-        seconds_of = {case: round(seconds, 2) for case, (_, seconds) in usual.items()}
-        print(
-            json.dumps(
-                {
-                    "kills": kills,
-                    "runs": len(trials),
-                    "equal": well,
-                    "seconds": seconds_of,
-                    "trials": [asdict(each) for each in trials],
-                }
-            )
-        )
-    else:
-        torn = sum(0 < kept < len(usual[each.case][0].episodes) for each in trials for kept in each.kept)
-        print(f"\n{kills} kills in {len(trials)} runs, {torn} of them amid the episodes; ", end="")
-        print(f"{well} of {len(trials)} runs ended as if undisturbed")
-    return 0 if well == len(trials) else 1
+                _tell(found)
+            return found
+
+        found = trials(list(CASES), options.kills, generator, attempt)
+    torn = sum(0 < kept < len(usual[each.case][0].episodes) for each in found for kept in each.kept)
+    result = {
+        "kills": sum(sum(each.hit) for each in found),
+        "amid the episodes": torn,
+        "runs": len(found),
+        "equal": sum(each.well for each in found),
+        "seconds": {case: round(seconds, 2) for case, (_, seconds) in usual.items()},
+        "trials": [asdict(each) for each in found],
+    }
+    words = "\n{kills} kills in {runs} runs, {amid the episodes} of them amid the episodes; {equal} are equal"
+    tell(result, options.json, lambda result: print(words.format_map(result)))
+    return 0 if result["equal"] == result["runs"] else 1
 
 
 def _tell(trial: Trial) -> None:

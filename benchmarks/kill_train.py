@@ -5,49 +5,36 @@ and nothing twice. The cases `overlapped` and `overlapped pool` play up to two u
 replicas, so what they play depends on timing: there, nothing that was on disk may be lost or changed, every update must
 be there once, no turn may be too old, and each version must be proven.
 
-    python tests/benchmarks/kill_train.py                           # 30 kills; the language model needs the extra train
-    python tests/benchmarks/kill_train.py --case bandit --kills 10 --seed 3 --json
+    python benchmarks/kill_train.py                           # 30 kills; the language model needs the extra train
+    python benchmarks/kill_train.py --case bandit --kills 10 --seed 3 --json
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import importlib.util
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-SITE = Path(__file__).parents[1] / "site"
-"""Where the plugin `agentfw-laboratory` is installed, as it were: a package and its dist-info."""
+from agentfw_benchmarks import Options, make_model, tell
+from agentfw_benchmarks.kills import Resumable, as_text, episode_of, kill_after, records, trials
 
 _SIZE = ("--set", "tasks=3", "--set", "samples=3", "--set", "evaluation.every=2", "--set", "evaluation.tasks=3")
+_BIASED = ("--optimizer", "centred", "--learner", "bias", "--updates", "6", *_SIZE)
+_BANDIT = ("bandit", "--policy", "biased", *_BIASED, "--set", "policy.pause=0.01")
 CASES: dict[str, tuple[str, ...]] = {
-    "bandit": (
-        *("bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "6", *_SIZE),
-        *("--set", "policy.pause=0.01"),
-    ),
-    "memory": (
-        *("bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "6", *_SIZE),
-        *("--memory", "scratch", "--set", "memories_learn=true", "--set", "concurrency=3"),
-        *("--set", "policy.pause=0.01"),
-    ),
-    "overlapped": (
-        *("bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "6", *_SIZE),
-        *("--set", "policy.pause=0.01", "--set", "staleness=2"),
-    ),
+    "bandit": _BANDIT,
+    "memory": (*_BANDIT, "--memory", "scratch", "--set", "memories_learn=true", "--set", "concurrency=3"),
+    "overlapped": (*_BANDIT, "--set", "staleness=2"),
     "overlapped pool": (
-        *("bandit", "--policy", "pool", "--optimizer", "centred", "--learner", "bias", "--updates", "6", *_SIZE),
-        *("--set", "policy.policy.name=biased", "--set", "policy.policy.settings.pause=0.01", "--set", "staleness=2"),
+        *("bandit", "--policy", "pool", *_BIASED, "--set", "staleness=2"),
+        *("--set", "policy.policy.name=biased", "--set", "policy.policy.settings.pause=0.01"),
     ),
     "language model": (
         *("bandit", "--policy", "transformers", "--optimizer", "grpo", "--learner", "lora", "--updates", "4", *_SIZE),
@@ -94,36 +81,22 @@ class Usual:
     seconds: float
 
 
-class Laboratory:
-    """Trainings of one case, in a folder of its own."""
+class Laboratory(Resumable):
+    """The training of a case."""
 
     def __init__(self, case: str, folder: Path) -> None:
-        self.case, self.folder, self.runs = case, folder, folder / "runs"
-        self.runs.mkdir(parents=True)
-
-    def start(self) -> subprocess.Popen[str]:
-        """The training, or where there is one already, its resumption."""
-        if self.run is not None:
-            return self._agentfw("runs", "resume", str(self.run))
-        words = CASES[self.case]
-        if self.case in MODEL:
-            model = _model(self.folder.parent)
-            words = (*words, "--set", f"{MODEL[self.case]}={model}", "--set", f"learner.model={model}")
-        return self._agentfw("train", *words, "--runs", str(self.runs))
-
-    @property
-    def run(self) -> Path | None:
-        """The training's folder, once it is whole enough to be resumed."""
-        return next((path.parent for path in self.runs.glob("*/run.json")), None)
+        words = ["train", *CASES[case]]
+        if case in MODEL:
+            # One for all trainings beside one another.
+            model = folder.parent / "model"
+            if not model.exists():
+                make_model(model)
+            words += ["--set", f"{MODEL[case]}={model}", "--set", f"learner.model={model}"]
+        super().__init__(case, words, folder)
 
     def finish(self) -> dict[str, str]:
         """Let it come to its end, undisturbed; everything that must not depend on whether it was killed."""
-        process = self.start()
-        _, told = process.communicate()
-        if process.returncode != 0:
-            raise RuntimeError(f"{self.case} ended with {process.returncode}:\n{told}")
-        assert self.run is not None
-        return dict(_left(self.run))
+        return dict(_left(self.end()))
 
     def kill(self, blow: Blow, usual: Usual) -> bool:
         """Start it, and kill it when it is so far: whether it still ran."""
@@ -132,12 +105,7 @@ class Laboratory:
         process = self.start()
         while process.poll() is None and self.lines() < goal:
             time.sleep(0.005)
-        try:
-            process.communicate(timeout=blow.pause * usual.seconds / usual.lines)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-        return process.returncode == -signal.SIGKILL
+        return kill_after(process, blow.pause * usual.seconds / usual.lines)[0]
 
     def lines(self) -> int:
         """How many lines all journals have."""
@@ -152,7 +120,7 @@ class Laboratory:
         if self.run is None:
             return set()
         files = [file for place in ("updates.jsonl", "*/*/*.jsonl") for file in self.run.glob(place)]
-        return {f"{file.relative_to(self.run)} {_text(record)}" for file in files for record in _lines(file)}
+        return {f"{file.relative_to(self.run)} {as_text(record)}" for file in files for record in records(file)}
 
     def progress(self) -> str:
         """How far it is, in words."""
@@ -160,19 +128,8 @@ class Laboratory:
             return "not begun"
         state = self.run / "state.json"
         number = json.loads(state.read_text("utf-8"))["update"] if state.exists() else 0
-        rollouts = sum(1 for _ in _lines(self.run / "rollouts" / f"{number + 1:05d}" / "episodes.jsonl"))
+        rollouts = sum(1 for _ in records(self.run / "rollouts" / f"{number + 1:05d}" / "episodes.jsonl"))
         return f"{number} updates + {rollouts} episodes"
-
-    def _agentfw(self, *words: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SITE), os.environ.get("PYTHONPATH", "")])}
-        return subprocess.Popen(
-            [sys.executable, "-m", "agentfw_cli.main", *words],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            cwd=self.folder,
-        )
 
 
 def undisturbed(case: str, folder: Path) -> Usual:
@@ -214,18 +171,18 @@ def differences(found: dict[str, str], expected: dict[str, str]) -> Iterator[str
 def faults(run: Path) -> Iterator[str]:
     """What an overlapped training must not have done, however often it was killed."""
     spec = json.loads((run / "run.json").read_text("utf-8"))["spec"]
-    updates = [line["update"] for line in _lines(run / "updates.jsonl")]
+    updates = [line["update"] for line in records(run / "updates.jsonl")]
     if updates != list(range(1, spec["updates"] + 1)):
         yield f"updates {updates}"
-    for line in _lines(run / "updates.jsonl"):
+    for line in records(run / "updates.jsonl"):
         if line["served"] and line["served"].get("proven") != 1:
             yield f"update {line['update']} was not proven"
     for number in updates:
         place = run / "rollouts" / f"{number:05d}"
-        names = [f"{each['task']['index']}-{each['task']['sample']}" for each in _lines(place / "episodes.jsonl")]
+        names = [episode_of(each) for each in records(place / "episodes.jsonl")]
         if len(names) != spec["tasks"] * spec["samples"] or len(set(names)) < len(names):
             yield f"update {number} has the episodes {sorted(names)}"
-        for episode in _lines(place / "episodes.jsonl"):
+        for episode in records(place / "episodes.jsonl"):
             for turn in episode["turns"]:
                 made = int(turn["version"].partition("@")[2] or 0)
                 if not 0 <= number - 1 - made <= spec["staleness"]:
@@ -235,22 +192,20 @@ def faults(run: Path) -> Iterator[str]:
 def _left(run: Path) -> Iterator[tuple[str, str]]:
     """Every record by its place and name, and every file of the versions by its hash."""
     for file in sorted([*run.glob("rollouts/*/*.jsonl"), *run.glob("evaluations/*/*.jsonl")]):
-        records = list(_lines(file))
+        found = list(records(file))
         place = str(file.relative_to(run))
-        yield f"{place}: lines", str(len(records))
-        for record in records:
-            name = record.get("episode") or f"{record['task']['index']:05d}-{record['task']['sample']}"
-            yield f"{place}: {name}", _text(record)
-    for number, line in enumerate(_lines(run / "updates.jsonl"), start=1):
+        yield f"{place}: lines", str(len(found))
+        yield from ((f"{place}: {episode_of(record)}", as_text(record)) for record in found)
+    for number, line in enumerate(records(run / "updates.jsonl"), start=1):
         figures = {part: some for part, some in line.items() if part not in ("seconds", "speed")}
         for part in ("learner", "served"):
             figures[part] = {name: value for name, value in line[part].items() if not _is_time(name)}
-        yield f"update {number}", _text(figures)
+        yield f"update {number}", as_text(figures)
     for file in sorted((run / "learner").rglob("*")):
         if file.is_file():
             yield str(file.relative_to(run)), hashlib.sha256(file.read_bytes()).hexdigest()
     summary = json.loads((run / "summary.json").read_text("utf-8"))
-    yield "summary", _text({name: value for name, value in summary.items() if name not in ("run", "seconds")})
+    yield "summary", as_text({name: value for name, value in summary.items() if name not in ("run", "seconds")})
 
 
 def _is_time(name: str) -> bool:
@@ -258,70 +213,34 @@ def _is_time(name: str) -> bool:
     return any(word in name for word in ("second", "memory", "workers"))
 
 
-def _model(folder: Path) -> Path:
-    """A language model of random weights, made once for all trainings below a folder."""
-    path = folder / "model"
-    if not path.exists():
-        spec = importlib.util.spec_from_file_location("kill_train_models", SITE / "agentfw_laboratory" / "models.py")
-        assert spec is not None
-        assert spec.loader is not None
-        models = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(models)
-        models.make_model(path)
-    return path
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a file; read without agentfw, whose reading is under test."""
-    if path.exists():
-        for line in path.read_bytes().splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                yield json.loads(line)
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=7)
+    parser = Options(__doc__, kills=30, seed=7)
     parser.add_argument("--case", choices=CASES, action="append")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     able = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "peft"))
     cases = options.case or [case for case in CASES if able or case not in MODEL]
     generator = random.Random(options.seed)
-    trials: list[Trial] = []
-    kills = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         usual = {case: undisturbed(case, folder / f"undisturbed {case}") for case in cases}
-        while kills < options.kills:
-            case = cases[len(trials) % len(cases)]
-            # Every third is killed again while it is being resumed.
-            times = min(options.kills - kills, 2 if generator.random() < 1 / 3 else 1)
-            trials.append(trial(case, folder / str(len(trials)), usual[case], draw(generator, times)))
-            kills += sum(trials[-1].hit)
+
+        def attempt(case: str, number: int, times: int) -> Trial:
+            found = trial(case, folder / str(number), usual[case], draw(generator, times))
             if not options.json:
-                _tell(trials[-1])
-    equal = sum(not trial.differences for trial in trials)
-    if options.json:
-        print(
-            json.dumps(
-                {
-                    "kills": kills,
-                    "trainings": len(trials),
-                    "equal": equal,
-                    "seconds": {case: round(each.seconds, 2) for case, each in usual.items()},
-                    "trials": [asdict(each) for each in trials],
-                }
-            )
-        )
-    else:
-        print(f"\n{kills} kills in {len(trials)} trainings; {equal} of them ended as if undisturbed")
-    return 0 if equal == len(trials) else 1
+                _tell(found)
+            return found
+
+        found = trials(cases, options.kills, generator, attempt)
+    result = {
+        "kills": sum(sum(each.hit) for each in found),
+        "trainings": len(found),
+        "equal": sum(not each.differences for each in found),
+        "seconds": {case: round(each.seconds, 2) for case, each in usual.items()},
+        "trials": [asdict(each) for each in found],
+    }
+    words = "\n{kills} kills in {trainings} trainings; {equal} of them ended as if undisturbed"
+    tell(result, options.json, lambda result: print(words.format_map(result)))
+    return 0 if result["equal"] == result["trainings"] else 1
 
 
 def _tell(trial: Trial) -> None:

@@ -3,17 +3,15 @@
 Eight samples of one task share a prompt. Each side runs in a process of its own, with one thread; memory is the peak of
 the process less what it has before the step. Rows are computed one at a time, which needs the least memory.
 
-    python tests/benchmarks/long_tree.py                                   # some minutes
-    python tests/benchmarks/long_tree.py --prompt 300 --answer 50 --json
+    python benchmarks/long_tree.py                                   # some minutes
+    python benchmarks/long_tree.py --prompt 300 --answer 50 --json
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,17 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
-SHAPE = {
-    "vocab_size": 2048,
-    "hidden_size": 64,
-    "intermediate_size": 176,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 65536,
-    "initializer_range": 0.1,
-}
+from agentfw_benchmarks import Options, answer_of, make_model, model_size
+
+SHAPE = model_size(hidden=64, inner=176, layers=2, heads=2, key_heads=1, vocab_size=2048)
+SHAPE |= {"max_position_embeddings": 65536, "initializer_range": 0.1}
 
 
 def step(options: argparse.Namespace, packing: str) -> dict[str, float]:
@@ -75,15 +66,16 @@ def step(options: argparse.Namespace, packing: str) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--prompt", type=int, default=24_000)
-    parser.add_argument("--answer", type=int, default=1_000)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--checkpointing", action="store_true", help="recompute activations, on both sides")
+    parser = Options(
+        __doc__,
+        samples=8,
+        prompt=24_000,
+        answer=1_000,
+        threads=1,
+        checkpointing=(False, "recompute activations, on both sides"),
+    )
     parser.add_argument("--side", choices=("tree", "plain"), help=argparse.SUPPRESS)
     parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if options.side:
         found = step(options, options.side)
@@ -91,18 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return found
     words = list(sys.argv[1:] if arguments is None else arguments)
     result: dict[str, Any] = {}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
     with tempfile.TemporaryDirectory() as folder:
-        model = make_model(Path(folder) / "model")
+        model = make_model(Path(folder) / "model", **SHAPE)
         for side in ("tree", "plain"):
-            command = [sys.executable, __file__, *words, "--side", side, "--model", str(model)]
-            done = subprocess.run(
-                command,
-                check=True,
-                text=True,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "OMP_NUM_THREADS": str(options.threads)},
-            )
-            result[side] = json.loads(done.stdout.splitlines()[-1])
+            result[side] = answer_of(__file__, *words, "--side", side, "--model", model, environment=environment)
             if not options.json:
                 told = "  ".join(f"{name} {value:,.5g}" for name, value in result[side].items())
                 print(f"{side:6} {told}", flush=True)
@@ -110,16 +95,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if options.json:
         print(json.dumps(result))
     return result
-
-
-def make_model(folder: Path) -> Path:
-    spec = importlib.util.spec_from_file_location("long_tree_models", LABORATORY)
-    assert spec is not None
-    assert spec.loader is not None
-    laboratory = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(laboratory)
-    made: Path = laboratory.make_model(folder, **SHAPE)
-    return made
 
 
 if __name__ == "__main__":

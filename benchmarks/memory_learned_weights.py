@@ -1,7 +1,7 @@
 """Whether weights that are learned from trajectories rank better than the fixed ones, on generated people.
 
-    python tests/benchmarks/memory_learned_weights.py
-    python tests/benchmarks/memory_learned_weights.py --develop      # how the penalties were chosen
+    python benchmarks/memory_learned_weights.py
+    python benchmarks/memory_learned_weights.py --develop      # how the penalties were chosen
 
 The people are those of skill_graph_quality.py. Each of their trajectories gets a query. Seven in ten are learned from,
 in a random order. Before the graph learns one, the skills it would rank for the query are recorded with what each
@@ -21,9 +21,7 @@ The penalties were chosen on societies 1000 to 1002 (`--develop`). Figures to re
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,14 +29,15 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))
+
 import numpy as np
 from scipy.optimize import minimize
-from skill_graph_quality import HINTS, SCENARIOS, K, Planted, Society, gain
+from skill_graph_quality import HINTS, SCENARIOS, K, Planted, Society, ndcg, planted_graph
 
 from agentfw import Seeds
-from agentfw.statistics import bootstrap, paired_difference
-from agentfw_memory import GraphSettings, Hit, SkillDraft, SkillGraph, Trajectory
+from agentfw.statistics import bootstrap
+from agentfw_benchmarks import Options, difference_of, shown, tell
+from agentfw_memory import GraphSettings, Hit, SkillGraph, Trajectory
 
 FIXED = GraphSettings()
 TERMS = ("query", "user", "community", "neighbours", "complement", "conflict")
@@ -86,21 +85,9 @@ class Grown:
 
 def grow(seed: int, users: int, embedder: str, folder: Path) -> Grown:
     society, path = Society(seed, users), folder / f"{seed}.db"
-    drafts: dict[str, SkillDraft] = {}
-
-    def extractor(trajectory: Trajectory, at_most: int) -> list[SkillDraft]:
-        return [drafts[trajectory.id]] if trajectory.id in drafts else []
-
     draw = Seeds(seed).child("learned weights").random("trajectories")
-    with SkillGraph.open(path, tenant="all", embedder=embedder, extractor=extractor) as graph:
-        ids: list[str | None] = []
-        for place, skill in enumerate(society.skills):
-            name = f"first {place}"
-            drafts[name] = SkillDraft(skill.text, scenarios=(skill.scenario,))
-            learned = graph.learn(Trajectory(name, skill.owner, "", (skill.scenario,)), 0.9)
-            ids.append(learned.added[0] if learned.added else None)
-            if learned.added and skill.shared:
-                graph.update_skill(learned.added[0], visibility="shared")
+    graph, ids = planted_graph(society, path, embedder)
+    with graph:
         trips = []
         for place, (user, scenario, places, reward) in enumerate(society.trajectories):
             query = draw.choice(SCENARIOS[scenario])
@@ -205,22 +192,11 @@ def judge(grown: Grown, settings: GraphSettings) -> dict[str, list[float]]:
     with SkillGraph.open(grown.path, tenant="all", settings=settings) as graph:
         for trip in grown.held_out:
             found = [hit.skill.id for hit in graph.recall(trip.query, user=trip.user, k=K)]
-            grades = {one: grade_of(society, trip, skill) for one, skill in grown.planted.items()}
+            grades = {one: society.grade(trip.user, trip.scenario, skill) for one, skill in grown.planted.items()}
             figures["suitable"].append(ndcg([grades.get(one, 0) for one in found], list(grades.values())))
             wanted = [int(one in trip.used) for one in grown.planted] if trip.reward >= SUCCESS else []
             figures["used"].append(ndcg([int(one in trip.used) for one in found], wanted))
     return figures
-
-
-def grade_of(society: Society, trip: Trip, skill: Planted) -> int:
-    if skill.scenario != trip.scenario or not society.fits(trip.user, skill):
-        return 0
-    return 2 if skill.owner == trip.user else int(skill.shared)
-
-
-def ndcg(told: Sequence[int], everything: Sequence[int]) -> float:
-    best = sorted(everything, reverse=True)[:K]
-    return gain(told) / gain(best) if any(best) else float("nan")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -250,11 +226,10 @@ def told(rows: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for figure in ("suitable", "used"):
         fixed, own = ([value for row in rows for value in row[side][figure]] for side in ("fixed", "learned"))
-        difference = paired_difference(own, fixed).difference
         found[figure] = {
             "fixed": bootstrap(fixed).estimate,
             "learned": bootstrap(own).estimate,
-            "difference": {"mean": difference.estimate, "low": difference.low, "high": difference.high},
+            "difference": difference_of(own, fixed),
             "by seed": [float(np.nanmean(np.subtract(row["learned"][figure], row["fixed"][figure]))) for row in rows],
         }
     found["multiples"] = {name: [round(row["multiples"][name], 2) for row in rows] for name in TERMS}
@@ -262,32 +237,29 @@ def told(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--users", type=int, default=30)
-    parser.add_argument("--seeds", type=int, default=5, help="Number of societies.")
-    parser.add_argument("--first", type=int, default=100, help="Seed of the first society.")
-    parser.add_argument("--develop", action="store_true", help="Try all ways on societies 1000 to 1002.")
-    parser.add_argument("--embedder", default="wordllama")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(f"societies of {result['users']} people, embedder {result['embedder']}, NDCG@{K} on held-out trajectories")
     for row in result["ways"]:
         way = f"from {row['evidence']}, penalty {row['penalty']}"
         print(f"{way}: {row['lists']} lists, {row['held out']} held-out trajectories")
         for figure in ("suitable", "used"):
-            one, against = row[figure], row[figure]["difference"]
+            one = row[figure]
             seeds = " ".join(f"{value:+.3f}" for value in one["by seed"])
-            print(
-                f"  {figure:9} fixed {one['fixed']:.3f} learned {one['learned']:.3f}   "
-                f"{against['mean']:+.3f} [{against['low']:+.3f}, {against['high']:+.3f}]   by seed {seeds}"
-            )
+            both = f"fixed {one['fixed']:.3f} learned {one['learned']:.3f}"
+            print(f"  {figure:9} {both}   {shown(one['difference'], '+.3f')}   by seed {seeds}")
         print(f"  multiples {row['multiples']}")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        users=30,
+        seeds=(5, "number of societies"),
+        first=(100, "seed of the first society"),
+        develop=(False, "try all ways on societies 1000 to 1002"),
+        embedder="wordllama",
+    ).parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How well the skill graph finds what was said in long conversations (LoCoMo), compared with words or vectors alone.
 
     git clone https://github.com/snap-research/locomo
-    python tests/benchmarks/memory_locomo.py --data locomo/data/locomo10.json
+    python benchmarks/memory_locomo.py --data locomo/data/locomo10.json
 
 The file is the user's. It is licensed CC BY-NC 4.0, so nothing of it is shipped. Each turn of a conversation becomes a
 shared skill of its speaker, with the time of its session. Each question with known evidence is recalled for the person
@@ -18,7 +18,7 @@ import argparse
 import json
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,12 +26,14 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from dataclasses import field
+
 import numpy as np
 
-from agentfw.statistics import bootstrap, paired_difference
+from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.embedders import Embedder, open_embedder
+from agentfw_memory.graph.index.embedders import Embedder, open_embedder
 
 CATEGORIES = {1: "several hops", 2: "time", 3: "open domain", 4: "one hop"}
 """The kinds of question that have an answer, by their number in the file."""
@@ -95,14 +97,30 @@ def conversations(path: Path) -> Iterator[Conversation]:
 class Figures:
     """What one system reached at each question."""
 
-    found: dict[int, list[float]]
-    reciprocal: list[float]
-    categories: list[int]
+    found: dict[int, list[float]] = field(default_factory=lambda: {depth: [] for depth in DEPTHS})
+    reciprocal: list[float] = field(default_factory=list)
+    categories: list[int] = field(default_factory=list)
 
-    def mean(self, depth: int, category: int | None = None) -> float:
-        pairs = zip(self.found[depth], self.categories, strict=True)
-        values = [value for value, kind in pairs if category in (None, kind)]
-        return sum(values) / len(values) if values else float("nan")
+    def note(self, hits: Sequence[str], wanted: set[str], category: int = 0) -> None:
+        """Note which of the wanted skills are among the hits for a question."""
+        for depth in DEPTHS:
+            self.found[depth].append(len(wanted.intersection(hits[:depth])) / len(wanted))
+        self.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in wanted), 0.0))
+        self.categories.append(category)
+
+    def by_category(self, depth: int) -> dict[str, float]:
+        pairs = list(zip(self.found[depth], self.categories, strict=True))
+        by_kind = {kind: [value for value, one in pairs if one == kind] for kind in CATEGORIES}
+        return {CATEGORIES[kind]: sum(some) / len(some) if some else float("nan") for kind, some in by_kind.items()}
+
+    def record(self, system: str, first: Figures) -> dict[str, Any]:
+        """The figures, also as differences from those of the first system."""
+        return {
+            "system": system,
+            **{f"R@{depth}": mean_of(self.found[depth]) for depth in DEPTHS},
+            "MRR": mean_of(self.reciprocal),
+            "R@10 against the first": difference_of(self.found[10], first.found[10]),
+        }
 
 
 class EmbeddedOnce:
@@ -133,10 +151,7 @@ def ask(
         for question in conversation.questions:
             wanted = {ids[turn] for turn in question.evidence}
             hits = [hit.skill.id for hit in graph.recall(question.text, user=question.user, k=max(DEPTHS))]
-            for depth in DEPTHS:
-                figures.found[depth].append(len(wanted.intersection(hits[:depth])) / len(wanted))
-            figures.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in wanted), 0.0))
-            figures.categories.append(question.category)
+            figures.note(hits, wanted, question.category)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -146,7 +161,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     names, embedder = options.systems or list(SYSTEMS), EmbeddedOnce(open_embedder(options.embedder))
     results: dict[str, Figures] = {}
     for name in names:
-        figures = results[name] = Figures({depth: [] for depth in DEPTHS}, [], [])
+        figures = results[name] = Figures()
         for conversation in chosen:
             ask(conversation, SYSTEMS[name], embedder, options.shuffle_owners, figures)
     first = results[names[0]]
@@ -156,51 +171,34 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "part": options.part,
         "embedder": options.embedder,
         "shuffled owners": options.shuffle_owners,
-        "systems": [row(name, some, first) for name, some in results.items()],
+        "systems": [
+            some.record(name, first) | {"R@10 by category": some.by_category(10)} for name, some in results.items()
+        ],
     }
 
 
-def row(name: str, some: Figures, first: Figures) -> dict[str, Any]:
-    against = paired_difference(some.found[10], first.found[10]).difference
-    return {
-        "system": name,
-        **{f"R@{depth}": interval(some.found[depth]) for depth in DEPTHS},
-        "MRR": interval(some.reciprocal),
-        "R@10 by category": {CATEGORIES[kind]: some.mean(10, kind) for kind in CATEGORIES},
-        "R@10 against the first": {"mean": against.estimate, "low": against.low, "high": against.high},
-    }
+def show(result: dict[str, Any]) -> None:
+    print(f"{result['questions']} questions about {result['turns']} turns, part {result['part']}, {result['embedder']}")
+    show_systems(result["systems"])
 
 
-def interval(values: Sequence[float]) -> dict[str, float]:
-    found = bootstrap(values)
-    return {"mean": found.estimate, "low": found.low, "high": found.high}
+def show_systems(systems: Sequence[dict[str, Any]]) -> None:
+    """A system a line."""
+    names, kinds = (*(f"R@{depth}" for depth in DEPTHS), "MRR"), [*systems[0].get("R@10 by category", ())]
+    rows = [
+        [some["system"], *(shown(some[name]) for name in names), shown(some["R@10 against the first"], "+.3f")]
+        + [f"{some['R@10 by category'][kind]:.3f}" for kind in kinds]
+        for some in systems
+    ]
+    print_aligned(["", *names, "R@10 against the first", *(f"R@10, {kind}" for kind in kinds)], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="The file locomo10.json.")
+    parser = Options(__doc__, data=(Path, "the file locomo10.json"), embedder="wordllama", shuffle_owners=False)
     parser.add_argument("--part", choices=("develop", "report", "all"), default="report")
-    parser.add_argument("--embedder", default="wordllama")
-    parser.add_argument("--shuffle-owners", action="store_true")
-    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), help="Default: all of them.")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), help="default: all of them")
     options = parser.parse_args(arguments)
-    result = measure(options)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(f"{result['questions']} questions about {result['turns']} turns, part {result['part']}, {result['embedder']}")
-    heads = "".join(f"{name:>22}" for name in (*(f"R@{depth}" for depth in DEPTHS), "MRR"))
-    print(f"{'':28}{heads}   R@10 by category, and against the first")
-    for some in result["systems"]:
-        cells = "".join(f"{shown(some[name]):>22}" for name in (*(f"R@{depth}" for depth in DEPTHS), "MRR"))
-        kinds = "  ".join(f"{name} {value:.3f}" for name, value in some["R@10 by category"].items())
-        print(f"{some['system']:28}{cells}   {kinds}  {shown(some['R@10 against the first'], '+')}")
-    return result
-
-
-def shown(figure: Mapping[str, float], sign: str = "") -> str:
-    return f"{figure['mean']:{sign}.3f} [{figure['low']:{sign}.3f}, {figure['high']:{sign}.3f}]"
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How well the skill graph finds abstracts of the Cranfield collection, a second set that no setting was chosen on.
 
     git clone https://github.com/oussbenk/cranfield-trec-dataset
-    python tests/benchmarks/memory_second.py --data cranfield-trec-dataset
+    python benchmarks/memory_second.py --data cranfield-trec-dataset
 
 1,400 abstracts of aerodynamics become shared skills of their first author. 225 questions are asked by somebody who owns
 nothing. Whatever isn't judged irrelevant counts as relevant. Neither owners nor the order of the abstracts say much
@@ -11,17 +11,14 @@ here, so the terms of the graph have to stay out of the way.
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from memory_locomo import DEPTHS, SYSTEMS, Figures, interval, shown
+from memory_locomo import DEPTHS, SYSTEMS, Figures, show_systems
 
-from agentfw.statistics import paired_difference
+from agentfw_benchmarks import Options, tell
 from agentfw_memory import NewSkill, SkillGraph
 
 NAMES = (
@@ -63,27 +60,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     asked = [(text, wanted) for text, wanted in asked if wanted]
     results = {}
     for name in NAMES:
-        figures = results[name] = Figures({depth: [] for depth in DEPTHS}, [], [])
+        figures = results[name] = Figures()
         with SkillGraph.open(":memory:", tenant="t", embedder=options.embedder, settings=SYSTEMS[name]) as graph:
             ids = dict(zip(documents, (skill.id for skill in graph.add_skills(documents.values())), strict=True))
             for text, relevant in asked:
                 wanted = {ids[number] for number in relevant}
                 hits = [hit.skill.id for hit in graph.recall(text, user="a reader", k=max(DEPTHS))]
-                for depth in DEPTHS:
-                    figures.found[depth].append(len(wanted.intersection(hits[:depth])) / len(wanted))
-                figures.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in wanted), 0.0))
+                figures.note(hits, wanted)
     first = results[NAMES[0]]
-    rows = []
-    for name, figures in results.items():
-        against = paired_difference(figures.found[10], first.found[10]).difference
-        rows.append(
-            {
-                "system": name,
-                **{f"R@{depth}": interval(figures.found[depth]) for depth in DEPTHS},
-                "MRR": interval(figures.reciprocal),
-                "R@10 against the first": {"mean": against.estimate, "low": against.low, "high": against.high},
-            }
-        )
+    rows = [figures.record(name, first) for name, figures in results.items()]
     return {"documents": len(documents), "questions": len(asked), "embedder": options.embedder, "systems": rows}
 
 
@@ -92,23 +77,15 @@ def _field(document: str, name: str) -> str:
     return " ".join(match.group(1).split()) if match else ""
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="Folder with the collection's three files.")
-    parser.add_argument("--embedder", default="wordllama")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(f"{result['questions']} questions about {result['documents']} abstracts, {result['embedder']}")
-    names = ("R@5", "R@10", "R@20", "MRR")
-    print(f"{'':28}{''.join(f'{name:>22}' for name in names)}   R@10 against the first")
-    for row in result["systems"]:
-        cells = "".join(f"{shown(row[name]):>22}" for name in names)
-        print(f"{row['system']:28}{cells}   {shown(row['R@10 against the first'], '+')}")
-    return result
+    show_systems(result["systems"])
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    about = "folder with the collection's three files"
+    options = Options(__doc__, data=(Path, about), embedder="wordllama").parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

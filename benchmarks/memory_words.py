@@ -1,7 +1,7 @@
 """The word index beside SQLite's full-text search (FTS5): how fast texts are added and found.
 
-    python tests/benchmarks/memory_words.py
-    python tests/benchmarks/memory_words.py --texts 5000 --queries 20
+    python benchmarks/memory_words.py
+    python benchmarks/memory_words.py --texts 5000 --queries 20
 
 FTS5 is in a file in WAL mode, with its Porter stemmer, ranked by its bm25(), and restricted to one tenant and to what
 a user may see, as a recall needs it. The word index is in memory. A process loads it from the store, where it was
@@ -11,24 +11,22 @@ saved. Before it was ever saved, it is built from the texts.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
-from skill_graph_sides import Texts
 
+from agentfw_benchmarks import Options, tell, timed
+from agentfw_benchmarks.skill_texts import Texts
+from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
+from agentfw_memory.graph.index.word_index_state import load_words, save_words
 from agentfw_memory.graph.stores.sqlite_store import SqliteStore
-from agentfw_memory.graph.word_index import BLOCK, SHARED, WordIndex
-from agentfw_memory.graph.word_index_state import load_words, save_words
-from agentfw_memory.graph.words import tokens
+from agentfw_memory.graph.text.words import tokens
 
 K = 10
 
@@ -70,12 +68,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         loaded["word index, saved"] = saved_and_loaded(index, Path(folder) / "skills.db", result)
         result["seconds to load"] = loaded
         result["ms of an add"] = {
-            "FTS5": timed(lambda row: add_row(*row), stored[bulk:]),
-            "word index": timed(lambda row: index.put(*row), stored[bulk:]),
+            "FTS5": milliseconds(lambda row: add_row(*row), stored[bulk:]),
+            "word index": milliseconds(lambda row: index.put(*row), stored[bulk:]),
         }
         result["ms of a search"] = {
-            "FTS5": timed(lambda one: search(*one), asked),
-            "word index": timed(lambda one: index.question(*one).best(K), asked),
+            "FTS5": milliseconds(lambda one: search(*one), asked),
+            "word index": milliseconds(lambda one: index.question(*one).best(K), asked),
         }
         connection.close()
     return result
@@ -100,24 +98,20 @@ def saved_and_loaded(index: WordIndex, path: Path, result: dict[str, Any]) -> fl
     return taken
 
 
-def timed(call: Callable[[Any], object], inputs: Sequence[Any]) -> dict[str, float]:
-    """Return milliseconds of CPU."""
-    taken = []
-    for one in inputs:
-        began = time.thread_time()
-        call(one)
-        taken.append(1000 * (time.thread_time() - began))
+def milliseconds(call: Callable[[Any], object], inputs: Sequence[Any]) -> dict[str, float]:
+    """Milliseconds of CPU for an input."""
+    taken = [1000 * timed(call, one, clock=time.thread_time) for one in inputs]
     return {"p50": float(np.median(taken)), "p95": float(np.quantile(taken, 0.95))}
 
 
+def show(result: dict[str, Any]) -> None:
+    for name, value in result.items():
+        print(f"{name}: {value}")
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--texts", type=int, default=100_000)
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=7)
-    result = measure(parser.parse_args(arguments))
-    print(json.dumps(result, indent=2))
-    return result
+    options = Options(__doc__, texts=100_000, queries=200, seed=7).parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

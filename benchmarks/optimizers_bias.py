@@ -1,8 +1,8 @@
 """Users whose personal rewards have different centres and scales: how far off are advantages, and what is learned?
 
-    python tests/benchmarks/optimizers_bias.py                   # docs/reference/optimizers.md, some minutes
-    python tests/benchmarks/optimizers_bias.py --seeds 4 --updates 40 --regimes "groups of 4"
-    python tests/benchmarks/optimizers_bias.py --json
+    python benchmarks/optimizers_bias.py                   # docs/reference/optimizers.md, some minutes
+    python benchmarks/optimizers_bias.py --seeds 4 --updates 40 --regimes "groups of 4"
+    python benchmarks/optimizers_bias.py --json
 
 The one rule: every optimizer is the one that a training uses, on the same users, tasks and number of samples; and how
 large its steps are is tuned for each of them alike, on other seeds than those that are measured.
@@ -26,11 +26,8 @@ that suits it best: a factor is a matter of the learning rate. Intervals are 95%
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -41,11 +38,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from agentfw import Episode, Host, Optimizer, Score, Scored, Seeds, Task, Turn
+from agentfw.runs import in_processes
 from agentfw.statistics import bootstrap, paired_difference
 from agentfw.testing import fresh_host
+from agentfw_benchmarks import Options, print_markdown, tell
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Rows = list[dict[str, Any]]
+Noted = tuple[Array, Array, Array]
+"""Of samples their answers, qualities and likings."""
 
 FEATURES, ANSWERS, NOISE = 4, 6, 0.5
 TRAINING_USERS, GROUPS = 24, 16
@@ -150,26 +151,14 @@ class Simulation:
         if not self.regime.pooled:
             users = generator.choice(TRAINING_USERS, GROUPS)
             return Tasks.draw(self.people, self.goodness, users, generator, pooled=False)
-        parts = [
-            Tasks.draw(
-                self.people,
-                self.goodness,
-                generator.choice(TRAINING_USERS, self.regime.samples, replace=False),
-                generator,
-                pooled=True,
-            )
-            for _ in range(GROUPS)
-        ]
+        parts = []
+        for _ in range(GROUPS):
+            users = generator.choice(TRAINING_USERS, self.regime.samples, replace=False)
+            parts.append(Tasks.draw(self.people, self.goodness, users, generator, pooled=True))
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Tasks.__annotations__}
         return Tasks(**joined)
 
-    def sample(
-        self,
-        tasks: Tasks,
-        chances: Array,
-        generator: np.random.Generator,
-        first: tuple[Array, Array, Array] | None = None,
-    ) -> tuple[Array, Array, Array]:
+    def sample(self, tasks: Tasks, chances: Array, generator: np.random.Generator, first: Noted | None = None) -> Noted:
         """For each task its samples' answers, qualities and likings as noted; the first of each group may be given."""
         count = 1 if self.regime.pooled else self.regime.samples
         drawn = generator.random((len(chances), count, 1))
@@ -192,12 +181,8 @@ class Simulation:
         groups: list[list[Scored]] = []
         for place in range(0, len(quality), size):
             cells = [(row, column) for row in range(place, place + size) for column in range(quality.shape[1])]
-            groups.append(
-                [
-                    _scored(place, number, int(tasks.users[cell[0]]), quality[cell], said[cell])
-                    for number, cell in enumerate(cells)
-                ]
-            )
+            users = [int(tasks.users[row]) for row, _ in cells]
+            groups.append([_scored(place, n, users[n], quality[cell], said[cell]) for n, cell in enumerate(cells)])
         return groups
 
     def advantages(self, optimizer: Optimizer, tasks: Tasks, quality: Array, liking: Array) -> Array:
@@ -264,7 +249,7 @@ def errors(seed: int, regime: Regime, name: str, draws: int) -> dict[str, float]
     return {"bias": bias, "deviation": deviation, "error": float(np.hypot(bias, deviation)), "sign": sign}
 
 
-def _truth(world: Simulation, policy: Policy, tasks: Tasks, chances: Array, noted: tuple[Array, Array, Array]) -> Array:
+def _truth(world: Simulation, policy: Policy, tasks: Tasks, chances: Array, noted: Noted) -> Array:
     """Half the quality and half the liking above what the policy gets, in units of their spread under the policy."""
     _, quality, liking = noted
     expected = [(chances * table).sum(axis=1, keepdims=True) for table in (tasks.quality, tasks.liking)]
@@ -364,15 +349,6 @@ def _row(job: tuple[str, str], seeds: Sequence[int], updates: int, draws: int) -
     }
 
 
-def measure(jobs: Sequence[tuple[str, str]], work: Callable[[tuple[str, str]], dict[str, Any]], processes: int) -> Rows:
-    if processes > 1:
-        with ProcessPoolExecutor(processes) as pool:
-            rows = list(pool.map(work, jobs))
-    else:
-        rows = list(map(work, jobs))
-    return compared(rows)
-
-
 def compared(rows: Rows) -> Rows:
     """With the paired differences to PARPO, where it is among them."""
     for row in rows:
@@ -387,36 +363,32 @@ def show(rows: Rows) -> None:
     for regime in dict.fromkeys(row["regime"] for row in rows):
         some = [row for row in rows if row["regime"] == regime]
         print(f"\n{regime}, {len(some[0]['reached'])} seeds\n")
-        print(f"| optimizer | {' | '.join((*FIGURES, *DIFFERENCES))} |")
-        print("| --- |" + " --- |" * len((*FIGURES, *DIFFERENCES)))
+        rows = []
         for row in some:
             figures = [bootstrap(row[name]) for name in FIGURES]
             cells = [f"{figure.estimate:.3f} ± {figure.margin:.3f}" for figure in figures]
-            cells += [row.get(name, "") for name in DIFFERENCES]
-            print(f"| {row['optimizer']} | {' | '.join(cells)} |")
+            rows.append([row["optimizer"], *cells, *(row.get(name, "") for name in DIFFERENCES)])
+        print_markdown(["optimizer", *FIGURES, *DIFFERENCES], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--updates", type=int, default=60)
-    parser.add_argument("--draws", type=int, default=25, help="how often a sample is compared with others")
+    parser = Options(
+        __doc__,
+        seeds=8,
+        first_seed=0,
+        updates=60,
+        draws=(25, "how often a sample is compared with others"),
+        processes=2,
+    )
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
     parser.add_argument("--optimizers", nargs="+", choices=OPTIMIZERS, default=list(OPTIMIZERS))
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     jobs = [(regime, name) for regime in options.regimes for name in OPTIMIZERS if name in options.optimizers]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     work = partial(_row, seeds=seeds, updates=options.updates, draws=options.draws)
-    rows = measure(jobs, work, options.processes)
+    rows = compared(in_processes(work, jobs, options.processes))
     result = {"seeds": list(seeds), "updates": options.updates, "draws": options.draws, "rows": rows}
-    if options.json:
-        print(json.dumps(result, indent=2))
-    else:
-        show(rows)
-    return result
+    return tell(result, options.json, lambda result: show(result["rows"]))
 
 
 if __name__ == "__main__":

@@ -6,23 +6,21 @@ gained on the batch after real trainings, and how noisy the gradient of a step i
 gradient of the whole batch, over random orders, as a share of that gradient's square. Workers that all had one order
 would compute copies; their noise is shown, too.
 
-    python tests/benchmarks/parallel_modes.py
-    python tests/benchmarks/parallel_modes.py --seeds 0 --json
+    python benchmarks/parallel_modes.py
+    python benchmarks/parallel_modes.py --seeds 0 --json
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from parallel_step import LABORATORY, SHAPES, batch_of
+from parallel_step import SHAPES, batch_of
 
-from agentfw.statistics import bootstrap
+from agentfw_benchmarks import Options, make_model, tell, triple_of
 
 
 def trainings(options: argparse.Namespace, model: Path, folder: Path) -> dict[str, Any]:
@@ -46,13 +44,12 @@ def trainings(options: argparse.Namespace, model: Path, folder: Path) -> dict[st
             metrics = learner.update(batch).metrics
             gains.append(gain(learner, batch) - before)
             learner.close()
-        interval = bootstrap(gains)
         found[mode] = {
             "passes": changes["steps"],
             "minibatches": changes["minibatches"],
             "steps": metrics["steps"],
             "tokens computed": metrics["tokens_computed"] * changes["steps"],
-            "gain": [interval.estimate, interval.low, interval.high] if options.seeds > 1 else [interval.estimate],
+            "gain": triple_of(gains),
         }
     return found
 
@@ -105,39 +102,35 @@ def gain(learner: Any, batch: Any) -> float:
     return float(sum(gains) / len(gains))
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--tasks", type=int, default=32, help="episodes of the batch")
-    parser.add_argument("--each", type=int, default=4, help="episodes of a worker's minibatch")
-    parser.add_argument("--passes", type=int, default=2, help="passes with `replicated`")
-    parser.add_argument("--prompt", type=int, default=40)
-    parser.add_argument("--answer", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=3, help="trainings in each mode; 0: only the noise")
-    parser.add_argument("--draws", type=int, default=2000)
-    parser.add_argument("--shape", choices=SHAPES, default="small")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    spec = importlib.util.spec_from_file_location("parallel_modes_models", LABORATORY)
-    assert spec is not None
-    assert spec.loader is not None
-    models = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(models)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        models.make_model(folder / "model", **SHAPES[options.shape])
-        result = {
-            "modes": trainings(options, folder / "model", folder) if options.seeds else {},
-            "noise of a step's gradient": noise(options, folder / "model", folder),
-        }
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     for part, rows in result.items():
         print(part)
         for row, figures in rows.items():
             print(f"    {row:12} {figures}")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        workers=2,
+        tasks=(32, "episodes of the batch"),
+        each=(4, "episodes of a worker's minibatch"),
+        passes=(2, "passes with `replicated`"),
+        prompt=40,
+        answer=20,
+        seeds=(3, "trainings in each mode; 0: only the noise"),
+        draws=2000,
+    )
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = make_model(folder / "model", **SHAPES[options.shape])
+        result = {
+            "modes": trainings(options, model, folder) if options.seeds else {},
+            "noise of a step's gradient": noise(options, model, folder),
+        }
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 Each process has one thread, except for the row "1 process, 2 threads". The repetitions alternate.
 
-    python tests/benchmarks/parallel_step.py
-    python tests/benchmarks/parallel_step.py --tasks 2 --repeats 1 --shape small --json
+    python benchmarks/parallel_step.py
+    python benchmarks/parallel_step.py --tasks 2 --repeats 1 --shape small --json
 
 Required on two free cores, with eight trees or more: two processes are at least 1.5 times as fast as one with one
 thread; after five updates the weights are within 1e-5.
@@ -12,8 +12,6 @@ thread; after five updates the weights are within 1e-5.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import os
 import statistics
 import tempfile
@@ -22,20 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ratios import print_ratio, ratio_of
+from agentfw_benchmarks import Options, make_model, model_size, print_ratio, ratio_of, tell
 
-LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
 SHAPES: dict[str, dict[str, Any]] = {
     "small": {},
-    "medium": {
-        "vocab_size": 2048,
-        "hidden_size": 256,
-        "intermediate_size": 704,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 4096,
-    },
+    "medium": model_size(hidden=256, inner=704, layers=6, heads=4, key_heads=2, vocab_size=2048)
+    | {"max_position_embeddings": 4096},
 }
 AGAINST = "2 processes against 1"
 REQUIRED = 1.5
@@ -72,13 +62,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from agentfw_plugins.learners.lora import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
-    spec = importlib.util.spec_from_file_location("parallel_step_models", LABORATORY)
-    assert spec is not None
-    assert spec.loader is not None
-    models = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(models)
-    model = folder / "model"
-    models.make_model(model, **SHAPES[options.shape])
+    model = make_model(folder / "model", **SHAPES[options.shape])
     tokens = options.prompt + options.samples * options.answer
     settings = {"model": str(model), "learning_rate": 1e-3, "tokens": tokens}
     ways = {"1 process": (1, 1), "2 processes": (2, 2), "1 process, 2 threads": (1, 2)}
@@ -118,28 +102,21 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--tasks", type=int, default=12)
-    parser.add_argument("--samples", type=int, default=4)
-    parser.add_argument("--prompt", type=int, default=300)
-    parser.add_argument("--answer", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--shape", choices=SHAPES, default="medium")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as name:
-        result = measure(options, Path(name))
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     for name, seconds in result["seconds"].items():
         print(f"{name:22} {seconds:8.3f} s")
     print_ratio(AGAINST, result[AGAINST], REQUIRED)
     gap = result["largest relative difference of weights"]
     print(f"after {result['updates']} updates of {result['trees']} trees the weights differ by {gap:.1e}")
     print(f"load {result['load']:.1f}")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__, tasks=12, samples=4, prompt=300, answer=100, repeats=5)
+    parser.add_argument("--shape", choices=SHAPES, default="medium")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        return tell(measure(options, Path(name)), options.json, show)
 
 
 if __name__ == "__main__":

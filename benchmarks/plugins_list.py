@@ -2,8 +2,8 @@
 
 Measured as in startup.py, beside the list of the built-ins alone.
 
-    python tests/benchmarks/plugins_list.py
-    python tests/benchmarks/plugins_list.py --components 100000 --runs 3 --json
+    python benchmarks/plugins_list.py
+    python benchmarks/plugins_list.py --components 100000 --runs 3 --json
 
 Required with 1,000 components: a list under 0.5 s, the help under 0.15 s. The zoo is 200 plugins that fail while they
 are imported, each of which the list names with its distribution and its error.
@@ -11,7 +11,6 @@ are imported, each of which the list names with its distribution and its error.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -19,17 +18,14 @@ from pathlib import Path
 
 from startup import make_plugins, measure, report
 
-AGENTFW = ["-m", "agentfw_cli.main"]
+from agentfw_benchmarks import AGENTFW, Options
+
 LIST = [*AGENTFW, "plugins", "list"]
 PLUGINS = 50
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--components", type=int, default=1000)
-    parser.add_argument("--zoo", type=int, default=200, help="number of broken plugins")
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
+    parser = Options(__doc__, components=1000, zoo=(200, "number of broken plugins"), runs=20)
     options = parser.parse_args(arguments)
     count, runs = options.components, options.runs
     with tempfile.TemporaryDirectory() as name:

@@ -1,7 +1,7 @@
 """Kills a replica of a pool at random moments of a run, and compares the run with one that nobody disturbed.
 
-    python tests/benchmarks/pool_kill.py
-    python tests/benchmarks/pool_kill.py --kills 2 --episodes 2 --json
+    python benchmarks/pool_kill.py
+    python benchmarks/pool_kill.py --kills 2 --episodes 2 --json
 
 A run of the calendar with a pool of two `tiny` models. When a drawn number of turns is done, one of the two processes
 gets SIGKILL. Required: every run has the same episodes and figures as the undisturbed one.
@@ -9,9 +9,7 @@ gets SIGKILL. Required: every run has the same episodes and figures as the undis
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import random
 import signal
@@ -23,6 +21,7 @@ from typing import Any
 from agentfw import Episode, Observer, Run, Turn
 from agentfw.runs import parse_spec
 from agentfw.testing import fresh_host
+from agentfw_benchmarks import Options, tell
 
 
 class Killer(Observer):
@@ -90,22 +89,16 @@ def measure(kills: int, episodes: int, seed: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--episodes", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.kills, options.episodes, options.seed)
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     for trial in result["trials"]:
         verdict = "equal" if trial["equal"] else "DIFFERENT"
         print(f"killed after turn {trial['killed after']:3} of {result['turns']}: {verdict}")
     print(f"{result['kills']} kills; {result['equal']} of {result['runs']} runs equal to one process, undisturbed")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, kills=20, episodes=4, seed=7).parse_args(arguments)
+    return tell(measure(options.kills, options.episodes, options.seed), options.json, show)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 It shows that requests are spread well and that nothing waits without need. It says nothing about GPUs.
 
-    python tests/benchmarks/pool_queue.py
-    python tests/benchmarks/pool_queue.py --requests 230 --json
+    python benchmarks/pool_queue.py
+    python benchmarks/pool_queue.py --requests 230 --json
 
 Each server answers 15 requests at a time, in 50 ms each. First all requests are there at once, for 1 to 8 servers.
 Required: at least 0.9 of linear. Then they arrive over time, at 40% of what four servers can do, and one of the four is
@@ -12,9 +12,7 @@ ten times as slow. Required: the 95th percentile of the waiting time is lower wi
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
 import statistics
 import time
@@ -23,6 +21,7 @@ from typing import Any, get_args
 
 import numpy
 
+from agentfw_benchmarks import Options, tell
 from agentfw_plugins.policies.pool_balancing import Balance, Balancer
 
 SECONDS, AT_ONCE = 0.05, 15
@@ -80,16 +79,7 @@ async def measure(count: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--requests", type=int, default=920)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = asyncio.run(measure(options.requests, options.repeats))
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     print("SIMULATION: servers that wait 50 ms, 15 requests at a time")
     for row in result["scaling"]:
         ideal, linear = row["ideal"], row["of linear"]
@@ -97,7 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     print("95th percentile with one slow server of four:")
     for balance, seconds in result["p95 seconds with one slow server"].items():
         print(f"  {balance:12} {seconds * 1000:7.1f} ms")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, requests=920, repeats=3).parse_args(arguments)
+    return tell(asyncio.run(measure(options.requests, options.repeats)), options.json, show)
 
 
 if __name__ == "__main__":

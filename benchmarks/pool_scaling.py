@@ -2,8 +2,8 @@
 
 The repetitions alternate, so that what else the machine does hits all of them alike. The answers of all are compared.
 
-    python tests/benchmarks/pool_scaling.py
-    python tests/benchmarks/pool_scaling.py --requests 32 --repeats 1 --json
+    python benchmarks/pool_scaling.py
+    python benchmarks/pool_scaling.py --requests 32 --repeats 1 --json
 
 Each process has one thread, except for the row "one process, two threads". Required: two replicas are at least 1.6
 times as fast as one, on two free cores, and every answer is that of one process to the last bit.
@@ -11,19 +11,16 @@ times as fast as one, on two free cores, and every answer is that of one process
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import statistics
 import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ratios import print_ratio, ratio_of
-
 from agentfw import Generation, Message, Policy, Request, Sampling, Task
 from agentfw.testing import fresh_host
+from agentfw_benchmarks import Options, print_ratio, ratio_of, tell
 
 WAYS: dict[str, dict[str, Any]] = {
     "1 replica": {"replicas": 1},
@@ -85,21 +82,16 @@ async def measure(count: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--requests", type=int, default=256)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = asyncio.run(measure(options.requests, options.repeats))
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     for name, speed in result["tokens per second"].items():
         print(f"{name:22} {speed:8,} tokens/s")
     print_ratio(AGAINST, result[AGAINST], REQUIRED)
     print(f"answers equal to one process: {result['answers equal to one process']}   load {result['load']:.1f}")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, requests=256, repeats=5).parse_args(arguments)
+    return tell(asyncio.run(measure(options.requests, options.repeats)), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The same training in one process, with a pool and workers on this machine, and with both on Ray.
 
-    python tests/benchmarks/pool_training.py
-    python tests/benchmarks/pool_training.py --engine local --json
+    python benchmarks/pool_training.py
+    python benchmarks/pool_training.py --engine local --json
 
 Two replicas of the policy, two processes of the learner. Required: the same episodes, the same figures of every update
 except times, and the same bytes of every version. Without Ray its row is left out, which is told.
@@ -9,9 +9,7 @@ except times, and the same bytes of every version. Without Ray its row is left o
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import json
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import kill_train
+
+from agentfw_benchmarks import Options, tell
 
 ENGINES = ("local", "ray")
 
@@ -44,22 +44,20 @@ def measure(engines: Sequence[str]) -> dict[str, Any]:
     return {"trainings": rows}
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--engine", choices=ENGINES, action="append")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.engine or ENGINES)
-    if options.json:
-        print(json.dumps(result))
-        return result
+def show(result: dict[str, Any]) -> None:
     for row in result["trainings"]:
         if "skipped" in row:
             print(f"{row['training']:12} skipped: {row['skipped']}")
         else:
             verdict = f"DIFFERENT {row['different'][:5]}" if row["different"] else "equal"
             print(f"{row['training']:12} {row['records']} records and files, {verdict}, {row['seconds']} s")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__)
+    parser.add_argument("--engine", choices=ENGINES, action="append")
+    options = parser.parse_args(arguments)
+    return tell(measure(options.engine or ENGINES), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Whether the interest and conformity branches find the cause of each like, on generated likes with known causes.
 
-    python tests/benchmarks/preference_causes.py
-    python tests/benchmarks/preference_causes.py --seeds 2 --users 200 --json
+    python benchmarks/preference_causes.py
+    python benchmarks/preference_causes.py --seeds 2 --users 200 --json
 
 Each user has a favourite topic and a share of likes that come from popularity instead. A like of interest is of the
 topic, no matter who else likes the item. A like of conformity is of a popular item, no matter its topic. Topic and
@@ -22,15 +22,13 @@ for the branches, and no better than chance without weighting.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from agentfw.statistics import Interval, bootstrap, paired_difference
+from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 from agentfw_rewardmodels.preference.metrics import auc
 
@@ -91,38 +89,25 @@ def measure(users: int, items: int, likes: int, seeds: int, settings: Preference
             "the truth": auc(made.truth, made.interested),
         }.items():
             figures.setdefault(row, []).append(value)
-    gain = paired_difference(figures["branches"], figures["without weighting"])
-    rows = [{"row": name, "auc": _plain(bootstrap(values)), "values": values} for name, values in figures.items()]
+    rows = [{"row": name, "auc": mean_of(values), "values": values} for name, values in figures.items()]
+    gain = difference_of(figures["branches"], figures["without weighting"])
     size = {"users": users, "items": items, "likes": likes, "seeds": seeds}
-    return {**size, "rows": rows, "gain": _plain(gain.difference), "p_value": gain.p_value}
+    return {**size, "rows": rows, "gain": gain}
 
 
-def _plain(interval: Interval) -> dict[str, float]:
-    return {"mean": interval.estimate, "low": interval.low, "high": interval.high}
+def show(result: dict[str, Any]) -> None:
+    print("{users} users, {items} items, {likes} likes each, {seeds} seeds".format_map(result))
+    print_aligned(["area under the curve", "95%"], [[row["row"], shown(row["auc"])] for row in result["rows"]])
+    print(f"gain of the weighting {shown(result['gain'], '+.3f')}, p = {result['gain']['p']:.3f}")
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--users", type=int, default=300)
-    parser.add_argument("--items", type=int, default=200)
-    parser.add_argument("--likes", type=int, default=24, help="Likes per user.")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=PreferenceSettings().epochs)
-    parser.add_argument("--json", action="store_true")
+    epochs = PreferenceSettings().epochs
+    parser = Options(__doc__, users=300, items=200, likes=(24, "likes per user"), seeds=5, epochs=epochs)
     options = parser.parse_args(arguments)
     settings = PreferenceSettings(epochs=options.epochs, device="cpu")
     result = measure(options.users, options.items, options.likes, options.seeds, settings)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(f"{options.users} users, {options.items} items, {options.likes} likes each, {options.seeds} seeds")
-    print(f"{'area under the curve':<24}{'mean':>8}{'low':>8}{'high':>8}")
-    for row in result["rows"]:
-        print(f"{row['row']:<24}" + "".join(f"{row['auc'][name]:>8.3f}" for name in ("mean", "low", "high")))
-    gain = result["gain"]
-    bounds = f"[{gain['low']:+.3f}, {gain['high']:+.3f}]"
-    print(f"gain of the weighting {gain['mean']:+.3f} {bounds}, p = {result['p_value']:.3f}")
-    return result
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

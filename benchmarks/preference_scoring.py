@@ -1,7 +1,7 @@
 """What scoring costs: pairs of user and action with given action embeddings, on one core, and the memory it takes.
 
-    python tests/benchmarks/preference_scoring.py
-    python tests/benchmarks/preference_scoring.py --sizes 1000 2000 --pairs 100 --json
+    python benchmarks/preference_scoring.py
+    python benchmarks/preference_scoring.py --sizes 1000 2000 --pairs 100 --json
 
 All of scoring is timed: the nearest items of each action, its position in the collaborative space, both branches, and
 the standardised reward. A size is the number of users and of items. Times are CPU seconds of one thread, which other
@@ -17,9 +17,6 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
-import json
-import statistics
 import time
 import tracemalloc
 from collections.abc import Sequence
@@ -27,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from agentfw_benchmarks import Options, print_aligned, spread, spread_cells, tell, timed
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.training import shapes_of
@@ -66,39 +64,28 @@ def measure(sizes: Sequence[int], pairs: int, repeats: int, seed: int) -> dict[s
         users = [f"u{n}" for n in generator.integers(0, size, pairs)]
         vectors = generator.normal(size=(pairs, TEXT)).astype(np.float32)
         model.score_vectors(users, vectors)
-        seconds = []
-        for _ in range(repeats):
-            began = time.process_time()
-            model.score_vectors(users, vectors)
-            seconds.append(time.process_time() - began)
+        seconds = [timed(model.score_vectors, users, vectors, clock=time.process_time) for _ in range(repeats)]
         tracemalloc.start()
         model.score_vectors(users, vectors)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        one = {"min": min(seconds), "median": statistics.median(seconds), "max": max(seconds)}
-        table.append({"size": size, **one, "megabytes": peak / 1e6})
+        table.append({"size": size, **spread(seconds), "megabytes": peak / 1e6})
     return {"pairs": pairs, "repeats": repeats, "seed": seed, "sizes": table}
 
 
+def show(result: dict[str, Any]) -> None:
+    print(f"{result['pairs']:,} pairs, {result['repeats']} repetitions, one thread")
+    rows = [
+        [f"{row['size']:,} users and items", *spread_cells(row, ".1f", 1000), f"{row['megabytes']:.1f}"]
+        for row in result["sizes"]
+    ]
+    print_aligned(["CPU milliseconds", "min", "median", "max", "megabytes"], rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 5000, 10_000, 20_000])
-    parser.add_argument("--pairs", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.sizes, options.pairs, options.repeats, options.seed)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(f"{options.pairs:,} pairs, {options.repeats} repetitions, one thread")
-    print(f"{'CPU milliseconds':<26}{'min':>9}{'median':>9}{'max':>9}{'megabytes':>11}")
-    for row in result["sizes"]:
-        low, median, high = (row[name] * 1000 for name in ("min", "median", "max"))
-        label = f"{row['size']:,} users and items"
-        print(f"{label:<26}{low:>9.1f}{median:>9.1f}{high:>9.1f}{row['megabytes']:>11.1f}")
-    return result
+    sizes = [1000, 2000, 5000, 10_000, 20_000]
+    options = Options(__doc__, sizes=sizes, pairs=1000, repeats=9, seed=7).parse_args(arguments)
+    return tell(measure(options.sizes, options.pairs, options.repeats, options.seed), options.json, show)
 
 
 if __name__ == "__main__":

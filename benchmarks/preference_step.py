@@ -1,7 +1,7 @@
 """A training step on a large graph: PyTorch Geometric's LightGCN with `edge_index`, and the preference model's.
 
-    python tests/benchmarks/preference_step.py
-    python tests/benchmarks/preference_step.py --users 1000 --items 1000 --likes 20000 --json
+    python benchmarks/preference_step.py
+    python benchmarks/preference_step.py --users 1000 --items 1000 --likes 20000 --json
 
 | row | what is timed |
 | --- | --- |
@@ -19,10 +19,7 @@ the same objective at least 15 times as fast as `edge_index`, and at most 1.2 ti
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,6 +29,7 @@ import numpy as np
 import torch
 from torch_geometric.nn.models import LightGCN
 
+from agentfw_benchmarks import Options, print_aligned, ratio_span, spread, spread_cells, tell, timed
 from agentfw_rewardmodels import PreferenceSettings
 from agentfw_rewardmodels.preference.batches import Drawer
 from agentfw_rewardmodels.preference.dataset import Dataset
@@ -129,55 +127,36 @@ def measure(users: int, items: int, likes: int, repeats: int, seed: int) -> dict
         for _ in range(repeats):
             for name, run in work.items():
                 gc.collect()
-                began = time.process_time()
-                run()
-                seconds[name].append(time.process_time() - began)
+                seconds[name].append(timed(run, clock=time.process_time))
     finally:
         torch.set_num_threads(threads)
 
-    def ratio(above: str, below: str) -> list[float]:
-        values = sorted(a / b for a, b in zip(seconds[above], seconds[below], strict=True))
-        return [values[0], statistics.median(values), values[-1]]
-
-    ratios = {
-        "edge_index / same objective": ratio("edge_index", "same objective"),
-        "edge_index / whole objective": ratio("edge_index", "whole objective"),
-        "same objective / bare propagation": ratio("same objective", "bare propagation"),
-        "whole objective / bare propagation": ratio("whole objective", "bare propagation"),
-        "all users compared / whole objective": ratio("all users compared", "whole objective"),
-    }
-    rows = [
-        {"row": name, "min": min(values), "median": statistics.median(values), "max": max(values)}
-        for name, values in seconds.items()
-    ]
+    compared = (
+        ("edge_index", "same objective"),
+        ("edge_index", "whole objective"),
+        ("same objective", "bare propagation"),
+        ("whole objective", "bare propagation"),
+        ("all users compared", "whole objective"),
+    )
+    ratios = {f"{above} / {below}": ratio_span(seconds[above], seconds[below]) for above, below in compared}
+    rows = [{"row": name, **spread(values)} for name, values in seconds.items()]
     size = {"users": users, "items": items, "likes": likes, "repeats": repeats, "seed": seed}
     return {**size, "rows": rows, "ratios": ratios}
 
 
+def show(result: dict[str, Any]) -> None:
+    size = "{users:,} users, {items:,} items, {likes:,} likes, {repeats} repetitions".format_map(result)
+    print(f"{size}, {LAYERS} layers of {DIMENSIONS}, batch {BATCH}, one thread; outputs and gradients are equal")
+    rows = [[row["row"], *spread_cells(row, ".1f", 1000)] for row in result["rows"]]
+    rows += [[name, *(f"{value:.2f}" for value in values)] for name, values in result["ratios"].items()]
+    print_aligned(["CPU milliseconds a step", "min", "median", "max"], rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--items", type=int, default=10_000)
-    parser.add_argument("--likes", type=int, default=500_000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
+    parser = Options(__doc__, users=10_000, items=10_000, likes=500_000, repeats=5, seed=7)
     options = parser.parse_args(arguments)
     result = measure(options.users, options.items, options.likes, options.repeats, options.seed)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(
-        f"{result['users']:,} users, {result['items']:,} items, {result['likes']:,} likes, {LAYERS} layers of "
-        f"{DIMENSIONS}, batch {BATCH}, one thread, {result['repeats']} repetitions; outputs and gradients are equal"
-    )
-    print(f"{'CPU milliseconds a step':<36}{'min':>9}{'median':>9}{'max':>9}")
-    for row in result["rows"]:
-        low, median, high = (row[name] * 1000 for name in ("min", "median", "max"))
-        print(f"{row['row']:<36}{low:>9.1f}{median:>9.1f}{high:>9.1f}")
-    for name, values in result["ratios"].items():
-        print(f"{name:<36}{values[0]:>9.2f}{values[1]:>9.2f}{values[2]:>9.2f}")
-    return result
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

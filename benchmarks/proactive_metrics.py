@@ -1,7 +1,7 @@
 """The proactive metrics: how closely they reproduce the paper's tables, and how long they take.
 
-    python tests/benchmarks/proactive_metrics.py
-    python tests/benchmarks/proactive_metrics.py --turns 1000 --repeats 2 --json
+    python benchmarks/proactive_metrics.py
+    python benchmarks/proactive_metrics.py --turns 1000 --repeats 2 --json
 
 The first part recomputes the Proactiveness Ranking Index of the paper's table 5 from its other columns. Required: every
 row to four decimals. The second part scores random predictions, five a turn with two inputs each, against references of
@@ -16,15 +16,13 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 import json
 import random
-import statistics
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from agentfw_benchmarks import ROOT, TESTS, Options, spread, tell, timed
 from agentfw_rewardmodels.timing import (
     STATUSES,
     Annotation,
@@ -37,8 +35,8 @@ from agentfw_rewardmodels.timing import (
     score,
 )
 
-DATA = Path(__file__).parents[1] / "data"
-ABCD = Path(__file__).parents[2] / "plugins" / "papers" / "agentfw_papers" / "worlds" / "proactive" / "domains" / "abcd"
+TABLES = TESTS / "data" / "proactor_tables.json"
+ABCD = ROOT / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd/domain.yaml"
 METRICS = ("ac", "max_ac", "difference", "pt", "ftr", "rar")
 LENGTH, EACH = 20, 5
 
@@ -46,7 +44,7 @@ LENGTH, EACH = 20, 5
 def ranked() -> list[dict[str, Any]]:
     """The printed and the recomputed index of every row of table 5, best first."""
     rows = []
-    for group, members in json.loads((DATA / "proactor_tables.json").read_text("utf-8"))["table_5"].items():
+    for group, members in json.loads(TABLES.read_text("utf-8"))["table_5"].items():
         printed = {row["name"]: row["pri"] for row in members}
         ranking = rank({row["name"]: Figures(**{metric: row[metric] for metric in METRICS}) for row in members})
         rows += [
@@ -81,24 +79,20 @@ def made(turns: int, seed: int) -> tuple[list[TurnOpportunities], list[Annotatio
     return predictions[:turns], annotations
 
 
-def timed(turns: int, repeats: int, seed: int) -> dict[str, Any]:
+def scoring(turns: int, repeats: int, seed: int) -> dict[str, Any]:
     """CPU seconds of scoring, summary and intervals included."""
-    seconds = []
-    for repeat in range(repeats):
-        predictions, annotations = made(turns, seed + repeat)
-        began = time.process_time()
-        score(predictions, annotations)
-        seconds.append(time.process_time() - began)
-    return {"turns": turns, **spread(seconds)}
+    drawn = (made(turns, seed + repeat) for repeat in range(repeats))
+    return {
+        "turns": turns,
+        "repeats": repeats,
+        **spread([timed(score, *one, clock=time.process_time) for one in drawn]),
+    }
 
 
-def loaded(repeats: int) -> dict[str, Any]:
+def loading(repeats: int) -> dict[str, Any]:
     """What is in the public catalog, and the CPU seconds of loading it. The first time imports pydantic and yaml."""
-    seconds = []
-    for _ in range(repeats):
-        began = time.process_time()
-        catalog = load_domain(ABCD / "domain.yaml").catalog
-        seconds.append(time.process_time() - began)
+    seconds = [timed(load_domain, ABCD, clock=time.process_time) for _ in range(repeats)]
+    catalog = load_domain(ABCD).catalog
     return {
         "actions": len(catalog.actions),
         "workflows": len(catalog.workflows),
@@ -108,35 +102,26 @@ def loaded(repeats: int) -> dict[str, Any]:
     }
 
 
-def spread(seconds: Sequence[float]) -> dict[str, float]:
-    return {"min": min(seconds), "median": statistics.median(seconds), "max": max(seconds)}
-
-
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--turns", type=int, default=10_000)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    rows = ranked()
-    error = max(abs(row["recomputed"] - row["printed"]) for row in rows)
-    times, catalog = timed(options.turns, options.repeats, options.seed), loaded(options.repeats)
-    result = {"rows": rows, "largest error": error, "scoring": times, "catalog": catalog}
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(f"{'group':<11}{'system':<44}{'printed':>9}{'recomputed':>12}")
-    for row in rows:
+    for row in result["rows"]:
         print(f"{row['group']:<11}{row['name']:<44}{row['printed']:>9.4f}{row['recomputed']:>12.4f}")
-    print(f"largest error {error:.1e}")
+    print(f"largest error {result['largest error']:.1e}")
+    catalog, scored = result["catalog"], result["scoring"]
     for what, facts in (
-        (f"{options.turns:,} turns of {EACH} predictions", times),
+        (f"{scored['turns']:,} turns of {EACH} predictions", scored),
         (f"a catalog of {catalog['actions']} actions and {catalog['workflows']} workflows", catalog),
     ):
         low, median, high = (facts[name] for name in ("min", "median", "max"))
-        print(f"{what}: {median:.3f} CPU seconds (median of {options.repeats}; {low:.3f} to {high:.3f})")
-    return result
+        print(f"{what}: {median:.3f} CPU seconds (median of {scored['repeats']}; {low:.3f} to {high:.3f})")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, turns=10_000, repeats=7, seed=7).parse_args(arguments)
+    rows = ranked()
+    error = max(abs(row["recomputed"] - row["printed"]) for row in rows)
+    times, catalog = scoring(options.turns, options.repeats, options.seed), loading(options.repeats)
+    return tell({"rows": rows, "largest error": error, "scoring": times, "catalog": catalog}, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What holds on which processor: answers that don't depend on their neighbours, and four bits that are one model.
 
-    python tests/benchmarks/processors.py
-    python tests/benchmarks/processors.py --price --json
+    python benchmarks/processors.py
+    python benchmarks/processors.py --price --json
 
 Processors differ in the kernels that libraries choose on them. Each variant that can be imitated here runs in a process
 of its own:
@@ -24,12 +24,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import importlib.util
 import json
 import os
 import random
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -38,7 +36,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
+from agentfw_benchmarks import Options, answer_of, make_model, print_aligned, ratio_span, tell
+
 VARIANTS: dict[str, dict[str, str]] = {
     "as it is": {},
     "two threads": {"OMP_NUM_THREADS": "2"},
@@ -146,15 +145,7 @@ def speed(model: str, precision: str, *, own_kernel: bool) -> float:
 # -- putting it together -----------------------------------------------------------------------------------------------
 
 
-def in_a_process(environment: dict[str, str], *arguments: str) -> Any:
-    command = [sys.executable, __file__, *arguments]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def price(model: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
+def price(model: Path, folder: Path, repeats: int) -> list[dict[str, Any]]:
     """Ratios of speed within a repetition: the median, the least and the largest."""
     rows = []
     sides = {
@@ -165,24 +156,32 @@ def price(model: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
     for title, (variant, precision, change, kernel) in sides.items():
         if not can_imitate(variant):
             continue
-        environment, ratios = imitate(variant, folder), []
+        environment = imitate(variant, folder)
+        ours, theirs = list[float](), list[float]()
         for _ in range(repeats):
-            ours = in_a_process(environment, "--speed", precision, "own", model)
-            theirs = in_a_process(environment | change, "--speed", precision, kernel, model)
-            ratios.append(ours / theirs)
-            print(f"{title}: {ours:.0f} against {theirs:.0f} tokens/s", file=sys.stderr)
-        rows.append({"what": title, "ratio": [min(ratios), statistics.median(ratios), max(ratios)]})
+            ours.append(answer_of(__file__, "--speed", precision, "own", model, environment=environment))
+            changed = environment | change
+            theirs.append(answer_of(__file__, "--speed", precision, kernel, model, environment=changed))
+            print(f"{title}: {ours[-1]:.0f} against {theirs[-1]:.0f} tokens/s", file=sys.stderr)
+        rows.append({"what": title, "ratio": ratio_span(ours, theirs)})
     return rows
 
 
+def show(report: dict[str, Any]) -> None:
+    rows = []
+    for row in report["rows"]:
+        apart = row["neighbours apart"]
+        rows.append([row["processor"], f"{apart:.1e} apart" if apart else "equal", f"{row['four bits apart']:.1e}"])
+    print_aligned(["processor", "alone and among others", "four bits apart"], rows)
+    for row in report["price"]:
+        print("{0:<42}{2:.2f} [{1:.2f}, {3:.2f}] of the speed".format(row["what"], *row["ratio"]))
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = Options(__doc__, price=(False, "also time what the promises cost"), repeats=5)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
-    parser.add_argument("--price", action="store_true", help="also time what the promises cost")
-    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--check", default="", help=argparse.SUPPRESS)
     parser.add_argument("--speed", nargs=3, default=(), help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if options.check:
         print(json.dumps(check(options.check)))
@@ -191,32 +190,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         precision, kernel, model = options.speed
         print(json.dumps(speed(model, precision, own_kernel=kernel == "own")))
         return {}
-    spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", LABORATORY)
-    assert spec is not None
-    assert spec.loader is not None
-    laboratory = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(laboratory)
     report: dict[str, Any] = {"rows": [], "price": []}
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(sys.stderr):
         folder = Path(name)
-        model = str(laboratory.make_model(folder / "model", **SHAPE))
-        for variant in options.variants:
-            if can_imitate(variant):
-                found = in_a_process(imitate(variant, folder), "--check", model)
-                report["rows"].append({"processor": variant, **found})
+        model = make_model(folder / "model", **SHAPE)
+        for variant in filter(can_imitate, options.variants):
+            found = answer_of(__file__, "--check", model, environment=imitate(variant, folder))
+            report["rows"].append({"processor": variant, **found})
         if options.price:
-            timed = str(laboratory.make_model(folder / "timed", **TIMED_SHAPE))
-            report["price"] = price(timed, folder, options.repeats)
-    if options.json:
-        print(json.dumps(report, indent=2))
-        return report
-    print(f"{'processor':<20}{'alone and among others':>24}{'four bits apart':>17}")
-    for row in report["rows"]:
-        apart = row["neighbours apart"]
-        print(f"{row['processor']:<20}{f'{apart:.1e} apart' if apart else 'equal':>24}{row['four bits apart']:>17.1e}")
-    for row in report["price"]:
-        print("{0:<42}{2:.2f} [{1:.2f}, {3:.2f}] of the speed".format(row["what"], *row["ratio"]))
-    return report
+            report["price"] = price(make_model(folder / "timed", **TIMED_SHAPE), folder, options.repeats)
+    return tell(report, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A foreign agent is trained: how often does it solve its tasks before and after `agentfw train program`?
 
-    python tests/benchmarks/program_training.py --work FOLDER
-    python tests/benchmarks/program_training.py --work FOLDER --seeds 7 8 9 --jobs 2 --json
+    python benchmarks/program_training.py --work FOLDER
+    python benchmarks/program_training.py --work FOLDER --seeds 7 8 9 --jobs 2 --json
 
 The agent is foreign_agent.py: some sixty lines on the official `openai` client, which don't import agentfw. Its tasks
 are sums of five numbers with a budget of 16, 32 or 48 tokens; it is measured on sums that it was not trained on. The
@@ -14,18 +14,16 @@ import argparse
 import asyncio
 import json
 import random
-import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentfw import Host, HostOptions, Run
-from agentfw.runs import parse_spec
-from agentfw.statistics import bootstrap
+from agentfw.runs import in_processes, parse_spec
+from agentfw_benchmarks import Options, print_aligned, shown, tell, triple_of
 
-HERE = Path(__file__).parent
 BUDGETS = (16, 32, 48)
 
 
@@ -49,8 +47,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    sys.path.insert(0, str(HERE))
-    folder = Path(options.work) / f"seed-{seed}"
+    folder = options.work / f"seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     counts = {"train": options.updates * options.tasks, "validation": options.problems}
     spec = {
@@ -92,41 +89,35 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", required=True, help="Folder of the trainings.")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
-    parser.add_argument("--updates", type=int, default=24)
-    parser.add_argument("--tasks", type=int, default=8, help="Tasks of an update.")
-    parser.add_argument("--problems", type=int, default=150, help="Tasks of an evaluation.")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    began = time.monotonic()
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        results = list(pool.map(train, options.seeds, [options] * len(options.seeds)))
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    began, rows = time.monotonic(), []
+    for result in in_processes(partial(train, options=options), options.seeds, options.jobs):
+        before, after = (triple_of(result[when]) for when in ("before", "after"))
+        times = after[0] / before[0] if before[0] else None
+        rows.append({**result, "before": before, "after": after, "times": times})
+    return {"rows": rows, "minutes": (time.monotonic() - began) / 60, "processes": options.jobs}
+
+
+def show(result: dict[str, Any]) -> None:
     rows = []
-    for result in results:
-        before, after = bootstrap(result["before"]), bootstrap(result["after"])
-        rows.append(
-            {
-                "seed": result["seed"],
-                "before": [before.estimate, before.low, before.high],
-                "after": [after.estimate, after.low, after.high],
-                "times": after.estimate / before.estimate if before.estimate else None,
-                "minutes": result["minutes"],
-            }
-        )
-    minutes = (time.monotonic() - began) / 60
-    if options.json:
-        print(json.dumps({"rows": rows, "minutes": minutes}, indent=2))
-        return
-    print("seed  solved before            solved after             times  minutes")
-    for row in rows:
-        shares = [f"{each[0]:.3f} ({each[1]:.3f} to {each[2]:.3f})" for each in (row["before"], row["after"])]
+    for row in result["rows"]:
         times = "-" if row["times"] is None else f"{row['times']:.2f}"
-        print(f"{row['seed']:>4}  {shares[0]:<23}  {shares[1]:<23}  {times:>5}  {row['minutes']:.1f}")
-    print(f"all seeds: {minutes:.1f} minutes with {options.jobs} processes")
+        rows.append([str(row["seed"]), shown(row["before"]), shown(row["after"]), times, f"{row['minutes']:.1f}"])
+    print_aligned(["seed", "solved before", "solved after", "times", "minutes"], rows)
+    print(f"all seeds: {result['minutes']:.1f} minutes with {result['processes']} processes")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        work=(Path, "folder of the trainings"),
+        seeds=[7, 8, 9],
+        updates=24,
+        tasks=(8, "tasks of an update"),
+        problems=(150, "tasks of an evaluation"),
+        jobs=2,
+    ).parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A quota that ends in the middle of a run: is an answered request asked again when the run is resumed?
 
-    python tests/benchmarks/quota.py
+    python benchmarks/quota.py
 
 A server on this machine answers the first 900 of 2,813 requests and then says `insufficient_quota`. It is the shipped
 spec `calendar-strategyhub` with 29 users at 10 at a time, and a model that lists its strategies, updates them and
@@ -10,9 +10,7 @@ everything.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import re
 import sys
 import tempfile
@@ -21,15 +19,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from agentfw.testing import fresh_host
+from agentfw_benchmarks import TESTS, Options, tell
+
+sys.path.insert(0, str(TESTS))
 from chat_server import Reply, completion, refusal, serving, tool_call
 
-from agentfw import Host, HostOptions
 from agentfw.errors import QuotaEndedError
 from agentfw.runs import RunFolder, apply_assignments, parse_spec, read_spec
 from agentfw.runs.run import Run
 
-USERS, ROUNDS, ANSWERED = 29, 32, 900
 TURNS = 3  # of a round: list, update, decide
 _TAKES = 0.1  # seconds that an answer takes, when it is already paid for; a refusal takes none
 LETTERS = ["A", "B", "C", "D", "E"]
@@ -69,7 +68,7 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(users: int, rounds: int, answered: int, folder: Path) -> dict[str, Any]:
-    host = Host.load(HostOptions(disabled=("all",)))
+    host = fresh_host(builtins=True, strict=False)
     values = read_spec(Path(host.find_spec("calendar-strategyhub").path))
     with serving(Quota(answered)) as (address, first):
         changes = {"environment": {"rounds": rounds}, "policy": {"base_url": address, "model": "m"}}
@@ -96,21 +95,15 @@ def measure(users: int, rounds: int, answered: int, folder: Path) -> dict[str, A
     }
 
 
+def show(result: dict[str, Any]) -> None:
+    for name, value in result.items():
+        print(f"{name:34}{value:>12,}")
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--users", type=int, default=USERS)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--answered", type=int, default=ANSWERED)
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args(arguments)
+    given = Options(__doc__, users=29, rounds=32, answered=900).parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(given.users, given.rounds, given.answered, Path(folder))
-    if given.json:
-        print(json.dumps(result))
-    else:
-        for name, value in result.items():
-            print(f"{name:34}{value:>12,}")
-    return result
+        return tell(measure(given.users, given.rounds, given.answered, Path(folder)), given.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The README's pictures: how a user is learned, and what an interface costs.
 
-    python tests/benchmarks/readme_picture.py learning docs/pictures/learning.svg
-    python tests/benchmarks/readme_picture.py interfaces docs/pictures/interfaces.svg
+    python benchmarks/readme_picture.py learning docs/pictures/learning.svg
+    python benchmarks/readme_picture.py interfaces docs/pictures/interfaces.svg
 
 Everything in them is played here. The first shows the ten held-out users of the calendar, a year each. The second shows
 one agent on one day of mails; the day is the most typical of a hundred: the one whose three balanced scores are nearest
@@ -10,8 +10,8 @@ to the means of all days.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import sys
 from pathlib import Path
 from statistics import mean
 
@@ -122,7 +122,15 @@ def year(name: str, policy: Policy) -> Series:
     )
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    pictures = {"learning": learning, "interfaces": interfaces}
+    parser.add_argument("picture", choices=pictures)
+    parser.add_argument("file", type=Path, help="an .svg or a .png")
+    options = parser.parse_args()
+    drawn = pictures[options.picture]()
+    options.file.write_bytes(drawn.to_png() if options.file.suffix == ".png" else drawn.to_svg().encode())
+
+
 if __name__ == "__main__":
-    target = Path(sys.argv[2])
-    drawn = {"learning": learning, "interfaces": interfaces}[sys.argv[1]]()
-    target.write_bytes(drawn.to_png() if target.suffix == ".png" else drawn.to_svg().encode())
+    main()

@@ -2,15 +2,15 @@
 
 The one rule: nothing of agentfw is imported here, since that environment has none.
 
-    python tests/benchmarks/recbole_lightgcn.py FOLDER SEED
+    python benchmarks/recbole_lightgcn.py FOLDER SEED
 
 FOLDER holds split.json, the likes for training and for validation; it gets scores.npy, users by items, and answer.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -85,4 +85,7 @@ def main(folder: Path, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("seed", type=int)
+    main(**vars(parser.parse_args()))

@@ -1,7 +1,7 @@
 """Six months of `--yes` before a person answers: how often they then take what is proposed.
 
-    python tests/benchmarks/six_months.py
-    python tests/benchmarks/six_months.py --persons 4 --months 2 --json
+    python benchmarks/six_months.py
+    python benchmarks/six_months.py --persons 4 --months 2 --json
 
 Twenty persons with hidden principles, the users of the calendar benchmark, have a generated year as an .ics file. A
 session looks at four weeks at a time, as by default. For the first six months nobody looks at the proposals; then each
@@ -20,18 +20,16 @@ benchmark's users.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentfw.statistics import bootstrap
+from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_plugins.own_calendar.answers import Answer, Candidate, Person, Question, TakesProposals
 from agentfw_plugins.own_calendar.people import About
 from agentfw_plugins.own_calendar.person_file import PersonFile
@@ -45,8 +43,6 @@ from agentfw_plugins.worlds.calendar.users import User
 
 WAYS = ("nothing", "yes", "unread", "answers", "reasons")
 DAYS = 28
-BEFORE, AFTER = 6, 3
-"""Sessions of four weeks."""
 
 
 class Answering:
@@ -120,14 +116,14 @@ class Life:
         return sum(taken) / len(taken)
 
 
-def main(words: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--persons", type=int, default=20, help="number of persons (default: 20)")
-    parser.add_argument("--months", type=int, default=BEFORE, help="sessions before the answers (default: 6)")
-    parser.add_argument("--answered", type=int, default=AFTER, help="sessions with answers (default: 3)")
-    parser.add_argument("--seed", type=int, default=7, help="seed of the persons (default: 7)")
-    parser.add_argument("--json", action="store_true", help="print one JSON value")
-    options = parser.parse_args(words)
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        persons=(20, "number of persons"),
+        months=(6, "sessions of four weeks before the answers"),
+        answered=(3, "sessions with answers"),
+        seed=(7, "seed of the persons"),
+    ).parse_args(arguments)
     dataset = Dataset(options.seed, organisations={"train": 40, "validation": 4, "test": 4})
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as name:
@@ -138,22 +134,18 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
             file.write_bytes(ics_of(calendar))
             for way in WAYS:
                 found[way].append(Life(calendar, file).acceptance(way, options.months, options.answered, folder))
-    result: dict[str, Any] = {"persons": options.persons, "months": options.months, "ways": {}}
-    for way, shares in found.items():
-        gains = [share - other for share, other in zip(shares, found["nothing"], strict=True)]
-        result["ways"][way] = {"acceptance": asdict(bootstrap(shares)), "difference": asdict(bootstrap(gains))}
-    if options.json:
-        print(json.dumps(result))
-        return result
-    print(f"{options.persons} persons, {options.months} sessions before {options.answered} with answers, 95% intervals")
-    print(f"{'':<10}{'acceptance':>24}{'difference to nothing':>28}")
-    for way, row in result["ways"].items():
-        print(f"{way:<10}{_shown(row['acceptance']):>24}{_shown(row['difference']):>28}")
-    return result
+    result = {name: getattr(options, name) for name in ("persons", "months", "answered")}
+    ways = {
+        way: {"acceptance": mean_of(one), "difference": difference_of(one, found["nothing"])}
+        for way, one in found.items()
+    }
+    return tell({**result, "ways": ways}, options.json, show)
 
 
-def _shown(row: dict[str, Any]) -> str:
-    return f"{row['estimate']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
+def show(result: dict[str, Any]) -> None:
+    print("{persons} persons, {months} sessions before {answered} with answers, 95% intervals".format_map(result))
+    rows = [[way, shown(row["acceptance"]), shown(row["difference"])] for way, row in result["ways"].items()]
+    print_aligned(["", "acceptance", "difference to nothing"], rows)
 
 
 if __name__ == "__main__":

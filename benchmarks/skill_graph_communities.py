@@ -1,7 +1,7 @@
 """What communities of a growing graph cost: a full pass compared with igraph's own calls, and then the growth.
 
-    python tests/benchmarks/skill_graph_communities.py
-    python tests/benchmarks/skill_graph_communities.py --nodes 20000 --repeats 3 --json
+    python benchmarks/skill_graph_communities.py
+    python benchmarks/skill_graph_communities.py --nodes 20000 --repeats 3 --json
 
 Both sides see the same graph, in one process and in turns, and are measured in CPU seconds on one core. "igraph" is
 `community_leiden` once per resolution, on a graph that is already built. Our full pass builds the graph itself, names
@@ -15,8 +15,6 @@ compared with that of a full pass over the grown graph.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -25,8 +23,8 @@ from typing import Any
 import igraph
 import numpy as np
 
-from agentfw.statistics import bootstrap
-from agentfw_memory.graph.communities import RESOLUTIONS, Communities
+from agentfw_benchmarks import Options, median_of, ratios, shown, tell, timed
+from agentfw_memory.graph.communities.hierarchy import RESOLUTIONS, Communities
 
 FULL_LIMIT, GROWTH_LIMIT, MODULARITY_LIMIT = 1.3, 1 / 20, 0.01
 GROUP = 100
@@ -68,25 +66,18 @@ def everywhere(nodes: int, count: int, seed: int) -> list[dict[int, float]]:
 def one_subject(nodes: int, count: int, seed: int) -> list[dict[int, float]]:
     """Each new node has its neighbours among the new ones before it, and one more anywhere."""
     generator = np.random.default_rng(seed)
-    return [
-        dict.fromkeys(
-            [
-                *(nodes + generator.integers(0, place, DEGREE - 1) if place else []),
-                int(generator.integers(0, nodes)),
-            ],
-            1.0,
-        )
-        for place in range(count)
-    ]
+    new = []
+    for place in range(count):
+        near = nodes + generator.integers(0, place, DEGREE - 1) if place else []
+        new.append(dict.fromkeys([*near, int(generator.integers(0, nodes))], 1.0))
+    return new
 
 
 GROWTH = {"everywhere": everywhere, "one subject": one_subject}
 
 
-def timed(call: Callable[..., object], *arguments: object) -> float:
-    began = time.process_time()
-    call(*arguments)
-    return time.process_time() - began
+def cpu_seconds(call: Callable[..., object], *arguments: object) -> float:
+    return timed(call, *arguments, clock=time.process_time)
 
 
 def measure(nodes: int, edges: int, added: int, repeats: int, seed: int) -> dict[str, Any]:
@@ -99,9 +90,9 @@ def measure(nodes: int, edges: int, added: int, repeats: int, seed: int) -> dict
         slowest: dict[str, list[float]] = {growth: [] for growth in GROWTH}
         apart: dict[str, list[float]] = {growth: [] for growth in GROWTH}
         for repeat in range(repeats):
-            seconds["igraph"].append(timed(igraph_leiden, theirs, weights, seed + repeat))
+            seconds["igraph"].append(cpu_seconds(igraph_leiden, theirs, weights, seed + repeat))
             communities = Communities(seed=seed + repeat)
-            seconds["full"].append(timed(communities.full, range(nodes), ends))
+            seconds["full"].append(cpu_seconds(communities.full, range(nodes), ends))
             state = communities.to_state()
             for growth, grow in GROWTH.items():
                 grown = Communities.from_state(state, seed=seed + repeat)
@@ -115,12 +106,12 @@ def measure(nodes: int, edges: int, added: int, repeats: int, seed: int) -> dict
                 "edges": len(ends),
                 "igraph": seconds["igraph"],
                 "full": seconds["full"],
-                "full against igraph": interval(seconds["full"], seconds["igraph"]),
+                "full against igraph": median_of(ratios(seconds["full"], seconds["igraph"])),
                 "growth": [
                     {
                         "growth": growth,
                         "seconds": seconds[growth],
-                        "against full": interval(seconds[growth], seconds["full"]),
+                        "against full": median_of(ratios(seconds[growth], seconds["full"])),
                         "slowest add, ms": 1000 * float(np.median(slowest[growth])),
                         "modularity behind a full pass": max(apart[growth]),
                     }
@@ -147,7 +138,7 @@ def add_all(communities: Communities, new: Sequence[dict[int, float]], first: in
             communities.add(place, neighbours)
         spent = time.process_time() - began
         total, worst = total + spent, max(worst, spent / len(new[start : start + 100]))
-    return total + timed(communities.refresh), worst
+    return total + cpu_seconds(communities.refresh), worst
 
 
 def behind(communities: Communities, seed: int) -> float:
@@ -159,46 +150,28 @@ def behind(communities: Communities, seed: int) -> float:
     return max(full - ours for full, ours in zip(whole.modularity, communities.modularity, strict=True))
 
 
-def interval(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
-    """The median ratio within a repetition, and a bootstrapped interval of it."""
-    found = bootstrap([a / b for a, b in zip(above, below, strict=True)], statistic=np.median)
-    return {"median": found.estimate, "low": found.low, "high": found.high}
-
-
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--nodes", type=int, default=100_000)
-    parser.add_argument("--edges", type=int, default=500_000)
-    parser.add_argument("--added", type=int, default=1_000, help="Nodes added after the full pass.")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.nodes, options.edges, options.added, options.repeats, options.seed)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(
-        f"{result['nodes']:,} nodes, levels {', '.join(map(str, RESOLUTIONS))}, CPU seconds, "
-        f"medians of {result['repeats']} with 95% intervals"
-    )
+def show(result: dict[str, Any]) -> None:
+    levels = ", ".join(map(str, RESOLUTIONS))
+    print(f"{result['nodes']:,} nodes, levels {levels}, CPU seconds, medians of {result['repeats']} with 95% intervals")
     for row in result["graphs"]:
-        ratio = row["full against igraph"]
+        ratio = shown(row["full against igraph"], ".2f")
         print(f"\n{row['graph']}, {row['edges']:,} edges")
         print(f"  igraph alone {np.median(row['igraph']):8.2f} s")
-        print(f"  full pass    {np.median(row['full']):8.2f} s   {shown(ratio)} x igraph   (limit {FULL_LIMIT})")
+        print(f"  full pass    {np.median(row['full']):8.2f} s   {ratio} x igraph   (limit {FULL_LIMIT})")
         for growth in row["growth"]:
             print(
                 f"  + {result['added']:,} {growth['growth']:<12}{np.median(growth['seconds']):6.3f} s   "
-                f"{shown(growth['against full'], 4)} x full   (limit {GROWTH_LIMIT})   "
+                f"{shown(growth['against full'], '.4f')} x full   (limit {GROWTH_LIMIT})   "
                 f"slowest add {growth['slowest add, ms']:.3f} ms   "
                 f"modularity behind by {growth['modularity behind a full pass']:.4f} at most (limit {MODULARITY_LIMIT})"
             )
-    return result
 
 
-def shown(ratio: dict[str, float], digits: int = 2) -> str:
-    return f"{ratio['median']:.{digits}f} [{ratio['low']:.{digits}f}, {ratio['high']:.{digits}f}]"
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    added = (1_000, "nodes added after the full pass")
+    options = Options(__doc__, nodes=100_000, edges=500_000, added=added, repeats=7, seed=7).parse_args(arguments)
+    result = measure(options.nodes, options.edges, options.added, options.repeats, options.seed)
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Whether anything is lost or duplicated when eight processes write to one graph and are killed at random moments.
 
-    python tests/benchmarks/skill_graph_crash.py                # 200 kills
-    python tests/benchmarks/skill_graph_crash.py --kills 20 --writers 4 --json
+    python benchmarks/skill_graph_crash.py                # 200 kills
+    python benchmarks/skill_graph_crash.py --kills 20 --writers 4 --json
 
 Every writer adds, changes, learns and recalls, and now and then closes the graph, which saves its indexes, and opens it
 again. A killed writer is replaced by one that repeats the last steps, like a
@@ -14,8 +14,6 @@ with the library.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sqlite3
 import subprocess
@@ -30,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
+from agentfw_benchmarks import Options, tell
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.word_index import BLOCK, SHARED, WordIndex
+from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
 
 WRITER = """
 import sys
@@ -189,21 +188,16 @@ def held(index: WordIndex) -> dict[int, tuple[int, frozenset[tuple[str, int]]]]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--writers", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        result = run(options.kills, options.writers, options.seed, Path(folder) / "skills.db")
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     for name, value in result.items():
         print(f"{name:24}{value}")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, kills=200, writers=8, seed=7).parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(options.kills, options.writers, options.seed, Path(folder) / "skills.db")
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The mem0 side of `skill_graph_sides.Mem0`. It runs in a Python that has mem0, and answers requests in lines of JSON.
+"""The mem0 side of a comparison. It runs in a Python that has mem0, and answers requests in lines of JSON.
 
 mem0 runs with its defaults, except for the embedder, which is the same as on the other side. Don't start this script by
 hand: `skill_graph_add.py --mem0 PYTHON` does.
@@ -14,7 +14,7 @@ from typing import Any
 
 from mem0 import Memory
 
-from agentfw_memory.graph.embedders import open_embedder
+from agentfw_memory.graph.index.embedders import open_embedder
 
 DIMENSIONS = 384
 EMBEDDER = f"hash:{DIMENSIONS}"

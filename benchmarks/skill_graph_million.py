@@ -1,7 +1,7 @@
 """A million skills on one machine: the time to add, prepare and load them, memory use, and the latency of a recall.
 
-    python tests/benchmarks/skill_graph_million.py                      # half an hour and 10 GB of disk
-    python tests/benchmarks/skill_graph_million.py --skills 20000 --json
+    python benchmarks/skill_graph_million.py                      # half an hour and 10 GB of disk
+    python benchmarks/skill_graph_million.py --skills 20000 --json
 
 Each stage runs in its own process, so that its peak memory is its own. `prepare` builds the search index and computes
 the communities once. `recall` runs in a later process that loads both.
@@ -13,34 +13,27 @@ import argparse
 import json
 import random
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
-from skill_graph_sides import Texts, timed
 
+from agentfw_benchmarks import Options, answer_of, tell, timed
+from agentfw_benchmarks.skill_texts import Texts, fill, users_of
 from agentfw_memory import SkillGraph
 
 EMBEDDER = "hash:256"
 LIMIT_MS = 50
-BATCH = 5000
+STAGES = ("add", "prepare", "recall")
 
 
 def stage(name: str, path: str, skills: int, queries: int, seed: int) -> dict[str, Any]:
-    users = max(1, skills // 100)
     if name == "add":
-        texts = Texts(seed)
         with SkillGraph.open(path, tenant="team", embedder=EMBEDDER) as graph:
-            seconds = [
-                timed(graph.add_skills, texts.skills(min(BATCH, skills - start), users=users))
-                for start in range(0, skills, BATCH)
-            ]
+            seconds = [each for _, each in fill(graph, Texts(seed), skills)]
         return {"seconds": sum(seconds), "adds/s": skills / sum(seconds), "CPU seconds": cpu(), "peak MB": peak()}
     graph = SkillGraph.open(path, tenant="team")
     if name == "prepare":
@@ -48,6 +41,7 @@ def stage(name: str, path: str, skills: int, queries: int, seed: int) -> dict[st
     texts, generator = Texts(seed + 1), random.Random(seed)
     first = timed(graph.recall, texts.text(), user="user1", k=10)
     loaded = {"first recall, seconds": first, "CPU seconds": cpu(), "peak MB": peak()}
+    users = users_of(skills)
     times = [timed(graph.recall, texts.text(), user=f"user{generator.randrange(users)}", k=10) for _ in range(queries)]
     p50, p95 = (1000 * float(np.quantile(times, share)) for share in (0.5, 0.95))
     return {**loaded, "p50 ms": p50, "p95 ms": p95, "communities": graph.stats().communities}
@@ -62,38 +56,31 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def show(result: dict[str, Any]) -> None:
+    print(f"{result['skills']:,} skills, {result['MB on disk']:,.0f} MB on disk")
+    for name in STAGES:
+        print(f"  {name:8}" + "   ".join(f"{what} {_told(value)}" for what, value in result[name].items()))
+    print(f"limit: p50 {LIMIT_MS} ms")
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--skills", type=int, default=1_000_000)
-    parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
+    parser = Options(__doc__, skills=1_000_000, queries=500, seed=7)
     parser.add_argument("--stage", nargs=2, metavar=("NAME", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.stage:
         name, path = options.stage
-        result = stage(name, path, options.skills, options.queries, options.seed)
-        print(json.dumps(result))
-        return result
+        found = stage(name, path, options.skills, options.queries, options.seed)
+        print(json.dumps(found))
+        return found
     began = time.perf_counter()
     result: dict[str, Any] = {"skills": options.skills}
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "skills.db"
-        for name in ("add", "prepare", "recall"):
-            words = [sys.executable, __file__, "--stage", name, str(path)]
-            words += ["--skills", str(options.skills), "--queries", str(options.queries), "--seed", str(options.seed)]
-            done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-            result[name] = json.loads(done.stdout)
+        words = ["--skills", options.skills, "--queries", options.queries, "--seed", options.seed]
+        for name in STAGES:
+            result[name] = answer_of(__file__, "--stage", name, Path(folder) / "skills.db", *words)
         result["MB on disk"] = sum(file.stat().st_size for file in Path(folder).iterdir()) / 2**20
     result["seconds"] = time.perf_counter() - began
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(f"{options.skills:,} skills, {result['MB on disk']:,.0f} MB on disk")
-    for name in ("add", "prepare", "recall"):
-        print(f"  {name:8}" + "   ".join(f"{what} {_told(value)}" for what, value in result[name].items()))
-    print(f"limit: p50 {LIMIT_MS} ms")
-    return result
+    return tell(result, options.json, show)
 
 
 def _told(value: Any) -> str:

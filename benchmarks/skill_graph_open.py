@@ -1,7 +1,7 @@
 """What opening a graph and its first recall cost, with the word index saved, not saved, and without words at all.
 
-    python tests/benchmarks/skill_graph_open.py
-    python tests/benchmarks/skill_graph_open.py --skills 2000 --repeats 2 --json
+    python benchmarks/skill_graph_open.py
+    python benchmarks/skill_graph_open.py --skills 2000 --repeats 2 --json
 
 The graph is prepared, so the vectors' index and the communities are saved in all three cases. Each measurement is a
 process of its own. The ways take turns. Times are of CPU, after the imports and after the embedder was loaded.
@@ -9,8 +9,6 @@ process of its own. The ways take turns. Times are of CPU, after the imports and
 
 from __future__ import annotations
 
-import argparse
-import json
 import sqlite3
 import subprocess
 import sys
@@ -19,9 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from skill_graph_sides import EMBEDDER, Texts, interval, shown
-
+from agentfw_benchmarks import Options, median_of, shown, tell
+from agentfw_benchmarks.skill_texts import EMBEDDER, Texts, fill
 from agentfw_memory import SkillGraph
 
 WAYS = ("saved", "not saved", "without words")
@@ -29,7 +26,7 @@ READER = """
 import sys, time
 import faiss
 from agentfw_memory import GraphSettings, SkillGraph
-from agentfw_memory.graph.embedders import open_embedder
+from agentfw_memory.graph.index.embedders import open_embedder
 path, query, user, similarity = sys.argv[1:]
 embedder = open_embedder({embedder!r})
 embedder.embed([query])
@@ -42,11 +39,9 @@ print(time.process_time() - began)
 
 
 def measure(skills: int, repeats: int, seed: int, folder: Path) -> dict[str, Any]:
-    texts, users, path = Texts(seed), max(1, skills // 100), folder / "skills.db"
+    texts, path = Texts(seed), folder / "skills.db"
     with SkillGraph.open(path, tenant="team", embedder=EMBEDDER) as graph:
-        wanted = texts.skills(skills, users=users)
-        for start in range(0, skills, 5000):
-            graph.add_skills(wanted[start : start + 5000])
+        fill(graph, texts, skills)
         graph.prepare()
     connection = sqlite3.connect(path, isolation_level=None)
     words = connection.execute("SELECT sum(length(value)) FROM state WHERE name LIKE 'words%'").fetchone()[0]
@@ -66,29 +61,24 @@ def measure(skills: int, repeats: int, seed: int, folder: Path) -> dict[str, Any
         "skills": skills,
         "MB of the file": path.stat().st_size / 1e6,
         "MB of the saved words": words / 1e6,
-        "seconds": {way: interval(values) for way, values in seconds.items()},
-        "seconds for the saved words": interval([one - other for one, other in zip(saved, without, strict=True)]),
+        "seconds": {way: median_of(values) for way, values in seconds.items()},
+        "seconds for the saved words": median_of([one - other for one, other in zip(saved, without, strict=True)]),
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--skills", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        result = measure(options.skills, options.repeats, options.seed, Path(folder))
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     megabytes = f"{result['MB of the saved words']:.1f} of {result['MB of the file']:.0f} MB"
     print(f"{result['skills']:,} skills, the saved words are {megabytes}; seconds of CPU to open and recall once")
     for way in WAYS:
-        print(f"  {way:16}{shown(result['seconds'][way])}")
-    print(f"the saved words cost {shown(result['seconds for the saved words'])}")
-    return result
+        print(f"  {way:16}{shown(result['seconds'][way], '.2f')}")
+    print(f"the saved words cost {shown(result['seconds for the saved words'], '.2f')}")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, skills=100_000, repeats=7, seed=7).parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(options.skills, options.repeats, options.seed, Path(folder))
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Whether each part of the score improves retrieval, measured on generated people with hidden preferences.
 
-    python tests/benchmarks/skill_graph_quality.py
-    python tests/benchmarks/skill_graph_quality.py --embedder hash --users 30 --seeds 2 --json
-    python tests/benchmarks/skill_graph_quality.py --search 60      # also choose settings on training seeds
+    python benchmarks/skill_graph_quality.py
+    python benchmarks/skill_graph_quality.py --embedder hash --users 30 --seeds 2 --json
+    python benchmarks/skill_graph_quality.py --search 60      # also choose settings on training seeds
 
 Relevance depends on hidden variables only. A person has a preference for each question that comes up (when, by which
 channel, at what price ...). It is mostly that of a hidden circle of people, and their own in one scenario of five. A
@@ -18,7 +18,6 @@ succeeds.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -34,7 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from agentfw import Seeds
-from agentfw.statistics import bootstrap, paired_difference
+from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_memory import SkillDraft, SkillGraph, Trajectory
 from agentfw_memory.graph.graph_settings import GraphSettings
 
@@ -154,10 +153,10 @@ class Society:
     def fits(self, user: str, skill: Planted) -> bool:
         return self.taste.get((user, skill.scenario, skill.question)) == skill.choice
 
-    def grade(self, asked: Asked, skill: Planted) -> int:
-        if skill.scenario != asked.scenario or not self.fits(asked.user, skill):
+    def grade(self, user: str, scenario: str, skill: Planted) -> int:
+        if skill.scenario != scenario or not self.fits(user, skill):
             return 0
-        return 2 if skill.owner == asked.user else int(skill.shared)
+        return 2 if skill.owner == user else int(skill.shared)
 
     def _skills(self, draw: random.Random) -> list[Planted]:
         found = []
@@ -201,7 +200,7 @@ class Society:
                     for skill in self.skills
                 )
                 asked = Asked(user, text, scenario, own)
-                if any(self.grade(asked, skill) for skill in self.skills):
+                if any(self.grade(user, scenario, skill) for skill in self.skills):
                     found.append(asked)
         return found
 
@@ -239,24 +238,33 @@ class Built:
     planted: dict[str, Planted]
 
 
-def build(seed: int, users: int, embedder: str, folder: Path) -> Built:
-    """Grow the graph as it would grow: a skill for each good episode, then episodes that use what is there."""
-    society, path = Society(seed, users), folder / f"{seed}.db"
+def planted_graph(society: Society, path: Path, embedder: str) -> tuple[SkillGraph, list[str | None]]:
+    """A graph that has grown a skill for each good episode, and the ids of these skills.
+
+    A draft that the graph took for one that was there has no id of its own, and isn't looked for.
+    """
     drafts: dict[str, SkillDraft] = {}
 
     def extractor(trajectory: Trajectory, at_most: int) -> list[SkillDraft]:
         return [drafts[trajectory.id]] if trajectory.id in drafts else []
 
     ids: list[str | None] = []
-    with SkillGraph.open(path, tenant="all", embedder=embedder, extractor=extractor) as graph:
-        for place, skill in enumerate(society.skills):
-            name = f"first {place}"
-            drafts[name] = SkillDraft(skill.text, scenarios=(skill.scenario,))
-            learned = graph.learn(Trajectory(name, skill.owner, "", (skill.scenario,)), 0.9)
-            # A draft that the graph took for one that was there has no id of its own, and isn't looked for.
-            ids.append(learned.added[0] if learned.added else None)
-            if learned.added and skill.shared:
-                graph.update_skill(learned.added[0], visibility="shared")
+    graph = SkillGraph.open(path, tenant="all", embedder=embedder, extractor=extractor)
+    for place, skill in enumerate(society.skills):
+        name = f"first {place}"
+        drafts[name] = SkillDraft(skill.text, scenarios=(skill.scenario,))
+        learned = graph.learn(Trajectory(name, skill.owner, "", (skill.scenario,)), 0.9)
+        ids.append(learned.added[0] if learned.added else None)
+        if learned.added and skill.shared:
+            graph.update_skill(learned.added[0], visibility="shared")
+    return graph, ids
+
+
+def build(seed: int, users: int, embedder: str, folder: Path) -> Built:
+    """Grow the graph as it would grow: a skill for each good episode, then episodes that use what is there."""
+    society, path = Society(seed, users), folder / f"{seed}.db"
+    graph, ids = planted_graph(society, path, embedder)
+    with graph:
         for place, (user, scenario, used, reward) in enumerate(society.trajectories):
             skills = tuple(one for one in (ids[number] for number in used) if one is not None)
             graph.learn(Trajectory(f"later {place}", user, "", (scenario,), skills=skills), reward)
@@ -288,10 +296,10 @@ def judge(built: Built, settings: GraphSettings) -> Figures:
         for asked in society.queries:
             hits = graph.recall(asked.text, user=asked.user, k=K)
             told = [built.planted[hit.skill.id] for hit in hits]
-            grades = [society.grade(asked, skill) for skill in told]
-            best = sorted((society.grade(asked, skill) for skill in built.planted.values()), reverse=True)[:K]
+            grades = [society.grade(asked.user, asked.scenario, skill) for skill in told]
+            possible = [society.grade(asked.user, asked.scenario, skill) for skill in built.planted.values()]
             figures.precision.append(sum(grade > 0 for grade in grades) / K)
-            figures.ndcg.append(gain(grades) / gain(best) if any(best) else float("nan"))
+            figures.ndcg.append(ndcg(grades, possible))
             figures.contradicting.append(sum(opposed(one, other) for one, other in combinations(told, 2)))
             figures.known.append(asked.known)
     return figures
@@ -300,6 +308,12 @@ def judge(built: Built, settings: GraphSettings) -> Figures:
 def opposed(one: Planted, other: Planted) -> bool:
     """Whether two skills decide one question of one scenario in two ways."""
     return (one.scenario, one.question) == (other.scenario, other.question) and one.choice != other.choice
+
+
+def ndcg(grades: Sequence[int], possible: Sequence[int]) -> float:
+    """The gain of what was found as a share of the best, NaN where there is nothing to find."""
+    best = sorted(possible, reverse=True)[:K]
+    return gain(grades) / gain(best) if any(best) else float("nan")
 
 
 def gain(grades: Sequence[int]) -> float:
@@ -357,22 +371,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def row(name: str, some: Figures, full: Figures) -> dict[str, Any]:
     found: dict[str, Any] = {"system": name}
     for figure in ("precision", "ndcg", "contradicting"):
-        interval = bootstrap(getattr(some, figure))
-        found[figure] = {"mean": interval.estimate, "low": interval.low, "high": interval.high}
+        found[figure] = mean_of(getattr(some, figure))
     for word, wanted in (("known", True), ("strange", False)):
         values = [value for value, known in zip(some.ndcg, some.known, strict=True) if known is wanted]
         found[f"ndcg, {word}"] = float(np.nanmean(values)) if values else float("nan")
     if some is not full:
-        found["against graph score"] = against(some.ndcg, full.ndcg)
-        found["contradicting, against"] = against(some.contradicting, full.contradicting)
+        found["against graph score"] = difference_of(some.ndcg, full.ndcg)
+        found["contradicting, against"] = difference_of(some.contradicting, full.contradicting)
     return found
-
-
-def against(some: Sequence[float], full: Sequence[float]) -> dict[str, float]:
-    """The paired difference, query by query."""
-    difference = paired_difference(some, full)
-    interval = difference.difference
-    return {"mean": interval.estimate, "low": interval.low, "high": interval.high, "p": difference.p_value}
 
 
 def changed(settings: GraphSettings) -> Mapping[str, Any]:
@@ -381,39 +387,34 @@ def changed(settings: GraphSettings) -> Mapping[str, Any]:
     return {name: value for name, value in values.items() if value != getattr(FULL, name)}
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--users", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=5, help="Number of test societies.")
-    parser.add_argument("--embedder", default="wordllama")
-    parser.add_argument("--search", type=int, default=0, help="Random settings to try; the best are measured too.")
-    parser.add_argument("--training", type=int, default=3, help="Number of societies to choose settings on.")
-    parser.add_argument("--seed", type=int, default=7, help="Random seed of the search.")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(
         f"{result['queries']} queries of {result['users']} people in each of {result['seeds']} societies, "
         f"{result['skills']} skills, embedder {result['embedder']}, k={K}; 95% intervals over queries\n"
     )
-    heads = f"{'precision':>20}{'NDCG':>22}{'contradicting':>22}{'known':>10}{'strange':>9}"
-    print(f"{'':<26}{heads}   NDCG, and what contradicts, against the graph score")
+    rows = []
     for some in result["systems"]:
         cells = [shown(some[name]) for name in ("precision", "ndcg", "contradicting")]
+        cells += [f"{some[name]:.3f}" for name in ("ndcg, known", "ndcg, strange")]
         beside = [some[name] for name in ("against graph score", "contradicting, against") if name in some]
-        last = "  ".join(f"{shown(one, '+')} p={one['p']:.3f}" for one in beside)
-        by_kind = f"{some['ndcg, known']:>8.3f}{some['ndcg, strange']:>9.3f}"
-        print(f"{some['system']:<26}{cells[0]:>22}{cells[1]:>22}{cells[2]:>22}{by_kind}   {last}")
+        rows.append([some["system"], *cells, *(f"{shown(one, '+.3f')} p={one['p']:.3f}" for one in beside)])
+    heads = ["", "precision", "NDCG", "contradicting", "known", "strange", "NDCG against the graph score"]
+    print_aligned([*heads, "contradicting, against it"], rows)
     if "found" in result:
         print(f"\nfound on training seeds: {result['found']}")
-    return result
 
 
-def shown(figure: Mapping[str, float], sign: str = "") -> str:
-    return f"{figure['mean']:{sign}.3f} [{figure['low']:{sign}.3f}, {figure['high']:{sign}.3f}]"
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        users=60,
+        seeds=(5, "number of test societies"),
+        embedder="wordllama",
+        search=(0, "random settings to try; the best are measured too"),
+        training=(3, "number of societies to choose settings on"),
+        seed=(7, "random seed of the search"),
+    ).parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How long a recall takes, compared with a bare FAISS search over the same vectors and with mem0's search.
 
-    python tests/benchmarks/skill_graph_recall.py --mem0 /tmp/mem0/bin/python
-    python tests/benchmarks/skill_graph_recall.py --sizes 10000 --queries 100 --json
+    python benchmarks/skill_graph_recall.py --mem0 /tmp/mem0/bin/python
+    python benchmarks/skill_graph_recall.py --sizes 10000 --queries 100 --json
 
 For each query all sides take turns in a random order, and a ratio is that of the medians over the same queries. FAISS
 uses one thread on both sides. Ratios are of CPU time, because on a shared machine wall-clock time mostly measures
@@ -16,11 +16,8 @@ score and reads the skills. So the bare search is timed with embedding as well.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -28,14 +25,16 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))
+
 import faiss
 import numpy as np
-from skill_graph_sides import DIMENSIONS, EMBEDDER, Mem0, Texts, shown
 
+from agentfw_benchmarks import Options, shown, tell
+from agentfw_benchmarks.mem0_side import Mem0
+from agentfw_benchmarks.skill_texts import DIMENSIONS, EMBEDDER, Texts, fill, users_of
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.embedders import open_embedder
-from agentfw_memory.graph.vector_index import ListIndex
+from agentfw_memory.graph.index.embedders import open_embedder
+from agentfw_memory.graph.index.vector_index import ListIndex
 
 Pair = tuple[float, float]
 
@@ -69,13 +68,11 @@ def share_found(index: Any, rows: np.ndarray[Any, Any], queries: list[str]) -> f
     return float(np.mean(shares))
 
 
-def measure(size: int, queries: int, rounds: int, mem0: str | None, seed: int, folder: Path) -> dict[str, Any]:
-    texts, users = Texts(seed), max(1, size // 100)
+def measure(size: int, queries: int, rounds: int, mem0: str, seed: int, folder: Path) -> dict[str, Any]:
+    texts, users = Texts(seed), users_of(size)
     embedder = open_embedder(EMBEDDER)
     with SkillGraph.open(folder / f"{size}.db", tenant="team", embedder=EMBEDDER) as graph:
-        skills = texts.skills(size, users=users)
-        for start in range(0, size, 5000):
-            graph.add_skills(skills[start : start + 5000])
+        skills = [skill for batch, _ in fill(graph, texts, size) for skill in batch]
         graph.prepare()
         index, rows = bare_index(graph, seed)
         generator = random.Random(seed)
@@ -146,40 +143,32 @@ def ratio(above: list[list[Pair]], below: list[list[Pair]], place: int) -> dict[
     return {"median": float(np.median(one) / np.median(other)), "low": float(low), "high": float(high)}
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--mem0", help="Python with mem0ai 2.2 and faiss-cpu to compare with, up to 10,000 skills.")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as name:
-        rows = [
-            measure(
-                size,
-                options.queries,
-                options.rounds,
-                options.mem0 if size <= 10_000 else None,
-                options.seed,
-                Path(name),
-            )
-            for size in options.sizes
-        ]
-    result = {"k": K, "limit": LIMIT, "sizes": rows}
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    for row in rows:
+def show(result: dict[str, Any]) -> None:
+    for row in result["sizes"]:
         share = row["its share of the true ten"]
         print(f"{row['skills']:,} skills, {row['index']} (finds {share:.3f} of the true ten), {row['queries']} queries")
         for name, times in row["ms"].items():
             print(f"  {name:18}" + "   ".join(f"{what} {value:7.3f} ms" for what, value in times.items()))
         for name, ratios in row["ratios"].items():
-            print(f"  {name:32}" + "   ".join(f"{what} {shown(value)}" for what, value in ratios.items()))
+            print(f"  {name:32}" + "   ".join(f"{what} {shown(value, '.2f')}" for what, value in ratios.items()))
     print(f"limit at 100,000: {LIMIT} times the bare search")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        sizes=[10_000, 100_000],
+        queries=300,
+        rounds=4,
+        mem0=("", "Python with mem0ai 2.2 and faiss-cpu to compare with, up to 10,000 skills"),
+        seed=7,
+    ).parse_args(arguments)
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        for size in options.sizes:
+            mem0 = options.mem0 if size <= 10_000 else ""
+            rows.append(measure(size, options.queries, options.rounds, mem0, options.seed, Path(name)))
+    return tell({"k": K, "limit": LIMIT, "sizes": rows}, options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Whether each of a hundred tenants with twenty skills recalls its own skills, all ten of them, and no others.
 
-    python tests/benchmarks/skill_graph_tenants.py --mem0 /tmp/mem0/bin/python
+    python benchmarks/skill_graph_tenants.py --mem0 /tmp/mem0/bin/python
 
 A recall asks for ten skills, and a hit counts if it is the tenant's own. Here a tenant is a tenant of one file. For
 mem0 it is a user id that the search is filtered by.
@@ -8,23 +8,20 @@ mem0 it is a user id that the search is filtered by.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from skill_graph_sides import EMBEDDER, Mem0, Texts, interval
-
+from agentfw_benchmarks import Options, median_of, tell
+from agentfw_benchmarks.mem0_side import Mem0
+from agentfw_benchmarks.skill_texts import EMBEDDER, Texts
 from agentfw_memory import NewSkill, SkillGraph
 
 K = 10
 
 
-def measure(tenants: int, each: int, mem0: str | None, seed: int, folder: Path) -> dict[str, Any]:
+def measure(tenants: int, each: int, mem0: str, seed: int, folder: Path) -> dict[str, Any]:
     texts = Texts(seed)
     own = {f"tenant{place}": [texts.text() for _ in range(each)] for place in range(tenants)}
     queries = {tenant: texts.text() for tenant in own}
@@ -54,29 +51,24 @@ def measure(tenants: int, each: int, mem0: str | None, seed: int, folder: Path) 
         "of other tenants": means["others"],
         "worst tenant": min(found["own"]),
         "mem0, own of ten": means.get("mem0"),
-        "mem0, median": interval(found["mem0"]) if found["mem0"] else None,
+        "mem0, median": median_of(found["mem0"]) if found["mem0"] else None,
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--tenants", type=int, default=100)
-    parser.add_argument("--each", type=int, default=20)
-    parser.add_argument("--mem0", help="Python with mem0ai 2.2 and faiss-cpu to compare with.")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as name:
-        result = measure(options.tenants, options.each, options.mem0, options.seed, Path(name))
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(f"{options.tenants} tenants of {options.each} skills, {K} asked for")
+def show(result: dict[str, Any]) -> None:
+    print(f"{result['tenants']} tenants of {result['skills each']} skills, {K} asked for")
     print(f"  own found      {result['own of ten']:6.2f} of {K} (the worst tenant {result['worst tenant']})")
     print(f"  others' found  {result['of other tenants']:6.2f}")
-    if options.mem0:
+    if result["mem0, own of ten"] is not None:
         print(f"  mem0           {result['mem0, own of ten']:6.2f} of {K}")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    mem0 = ("", "Python with mem0ai 2.2 and faiss-cpu to compare with")
+    options = Options(__doc__, tenants=100, each=20, mem0=mem0, seed=7).parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        result = measure(options.tenants, options.each, options.mem0, options.seed, Path(name))
+    return tell(result, options.json, show)
 
 
 if __name__ == "__main__":

@@ -3,22 +3,23 @@
 It is the CPU time (user and system) of whole processes, with compiled bytecode, beside a Python that does nothing. That
 is what a person waits for on a quiet machine, and other processes change it little.
 
-    python tests/benchmarks/startup.py
-    python tests/benchmarks/startup.py --runs 40 --json
+    python benchmarks/startup.py
+    python benchmarks/startup.py --runs 40 --json
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from agentfw_benchmarks import AGENTFW, Options, print_aligned, tell
 
 PLUGINS = 50
 
@@ -35,14 +36,14 @@ class Measured(NamedTuple):
         return self.budget is None or self.median <= self.budget
 
 
-def measure(what: str, words: list[str], path: str, runs: int, budget: float | None) -> Measured:
+def measure(what: str, command: Sequence[str], path: str, runs: int, budget: float | None) -> Measured:
     """The CPU time of a command, after two runs that nobody counts: they write the bytecode and warm the disk cache."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPATH"] = path
     seconds = []
     for number in range(runs + 2):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, env=environment, check=True)
+        subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if number >= 2:
             seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
@@ -72,29 +73,28 @@ def make_plugins(folder: Path, plugins: int = PLUGINS, tools: int = 1, before: s
 
 def report(rows: list[Measured], runs: int, as_json: bool) -> int:
     """Print the rows. Returns 1 if a budget is broken."""
-    if as_json:
-        print(json.dumps([{**row._asdict(), "kept": row.kept} for row in rows], indent=2))
-    else:
-        print(f"CPU seconds, {runs} runs each{'':18} median     min  budget")
-        for row in rows:
-            budget = "" if row.budget is None else f"{row.budget:.2f} {'kept' if row.kept else 'BROKEN'}"
-            print(f"{row.what:45} {row.median:.3f}   {row.least:.3f}  {budget}".rstrip())
+    found = [{**row._asdict(), "kept": row.kept} for row in rows]
+    tell(found, as_json, lambda found: show(rows, runs))
     return 0 if all(row.kept for row in rows) else 1
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    agentfw = ["-m", "agentfw_cli.main"]
+def show(rows: list[Measured], runs: int) -> None:
+    print(f"CPU seconds, {runs} runs each")
+    budgets = ["" if row.budget is None else f"{row.budget:.2f} {'kept' if row.kept else 'BROKEN'}" for row in rows]
+    cells = [[row.what, f"{row.median:.3f}", f"{row.least:.3f}", one] for row, one in zip(rows, budgets, strict=True)]
+    print_aligned(["", "median", "min", "budget"], cells)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = Options(__doc__, runs=20).parse_args(arguments)
+    plugins, runs = [*AGENTFW, "plugins", "list"], options.runs
     with tempfile.TemporaryDirectory() as name:
         make_plugins(Path(name))
         rows = [
-            measure("python -c pass", ["-c", "pass"], "", options.runs, None),
-            measure("agentfw --help", [*agentfw, "--help"], "", options.runs, 0.15),
-            measure("agentfw plugins list", [*agentfw, "plugins", "list"], "", options.runs, None),
-            measure(f"... with {PLUGINS} more plugins", [*agentfw, "plugins", "list"], name, options.runs, 0.30),
+            measure("python -c pass", [sys.executable, "-c", "pass"], "", runs, None),
+            measure("agentfw --help", [*AGENTFW, "--help"], "", runs, 0.15),
+            measure("agentfw plugins list", plugins, "", runs, None),
+            measure(f"... with {PLUGINS} more plugins", plugins, name, runs, 0.30),
         ]
     return report(rows, options.runs, options.json)
 

@@ -2,8 +2,8 @@
 
 The one rule: the same queue everywhere. Every engine gets the same drawn times and must end with the same mean wait.
 
-    python tests/benchmarks/timeline_against_simpy.py
-    python tests/benchmarks/timeline_against_simpy.py --customers 50000 --repeats 3 --json
+    python benchmarks/timeline_against_simpy.py
+    python benchmarks/timeline_against_simpy.py --customers 50000 --repeats 3 --json
 
 An event is an arrival or a departure. The engines take turns within each repetition, so that a machine that slows down
 slows all of them.
@@ -16,10 +16,8 @@ slows all of them.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import json
 import random
 import statistics
 import time
@@ -31,6 +29,7 @@ from typing import Any
 import simpy
 
 from agentfw import Agent, Decision, Engagement, Environment, Moment, Task, Timeline, World
+from agentfw_benchmarks import Options, print_aligned, ratios, spread, spread_cells, tell
 
 ARRIVAL_RATE, SERVICE_RATE = 0.8, 1.0
 
@@ -160,6 +159,8 @@ ENGINES: dict[str, Callable[[Draws], float]] = {
     "engagement": engagement,
 }
 
+SIMPY = ("simpy, processes", "simpy, lean")
+
 
 def measure(customers: int, repeats: int, seed: int) -> dict[str, Any]:
     draws = Draws.make(customers, seed)
@@ -175,39 +176,26 @@ def measure(customers: int, repeats: int, seed: int) -> dict[str, Any]:
         if abs(wait - waits["timeline"]) > 1e-6:
             raise SystemExit(f"{name} played another queue: a mean wait of {wait}, not {waits['timeline']}")
     rows = [
-        {
-            "engine": name,
-            "min": min(values),
-            "median": statistics.median(values),
-            "max": max(values),
-            **{
-                f"against {other}": statistics.median(a / b for a, b in zip(values, rates[other], strict=True))
-                for other in ("simpy, processes", "simpy, lean")
-            },
-        }
+        {"engine": name, **spread(values)}
+        | {f"against {other}": statistics.median(ratios(values, rates[other])) for other in SIMPY}
         for name, values in rates.items()
     ]
     return {"events": 2 * customers, "repeats": repeats, "seed": seed, "mean_wait": waits["timeline"], "engines": rows}
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--customers", type=int, default=500_000, help="each comes and leaves: two events")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.customers, options.repeats, options.seed)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(f"M/M/1, {result['events']:,} events, {result['repeats']} repetitions, mean wait {result['mean_wait']:.4f}")
-    print(f"{'thousand events a second':<26}{'min':>8}{'median':>8}{'max':>8}{'x processes':>13}{'x lean':>8}")
-    for row in result["engines"]:
-        low, median, high = (row[name] / 1000 for name in ("min", "median", "max"))
-        ratios = f"{row['against simpy, processes']:>13.2f}{row['against simpy, lean']:>8.2f}"
-        print(f"{row['engine']:<26}{low:>8.0f}{median:>8.0f}{high:>8.0f}{ratios}")
-    return result
+    rows = [
+        [row["engine"], *spread_cells(row, ".0f", 1e-3), *(f"{row[f'against {other}']:.2f}" for other in SIMPY)]
+        for row in result["engines"]
+    ]
+    print_aligned(["thousand events a second", "min", "median", "max", "x processes", "x lean"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    customers = (500_000, "each comes and leaves: two events")
+    options = Options(__doc__, customers=customers, repeats=5, seed=7).parse_args(arguments)
+    return tell(measure(options.customers, options.repeats, options.seed), options.json, show)
 
 
 if __name__ == "__main__":

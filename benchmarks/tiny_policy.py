@@ -1,9 +1,9 @@
 """The shipped model with its StrategyHub, without it, and the program that taught it, on the held-out users.
 
-    python tests/benchmarks/tiny_policy.py                      # the table of docs/results/tiny.md: data seeds 1 to 5
-    python tests/benchmarks/tiny_policy.py --organisations tests/benchmarks/organisations   # a law firm and a school
-    python tests/benchmarks/tiny_policy.py --model FOLDER       # another small model, such as one still in training
-    python tests/benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role, on training users
+    python benchmarks/tiny_policy.py                      # the table of docs/results/tiny.md: data seeds 1 to 5
+    python benchmarks/tiny_policy.py --organisations benchmarks/organisations   # a law firm and a school
+    python benchmarks/tiny_policy.py --model FOLDER       # another small model, such as one still in training
+    python benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role, on training users
 
 The one rule: all of them are engaged with the same users and rounds, and read the same words; paired differences are
 task by task.
@@ -11,26 +11,24 @@ task by task.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 from calendar_honesty import Played, row_of, show
 
 from agentfw import Engagement, Episode, EventDriven, Policy, PolicyAgent, Task
+from agentfw.runs import in_processes
 from agentfw.statistics import paired_difference
+from agentfw_benchmarks import Options, bounds_of, tell
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.choice_model import fit_prior
@@ -80,34 +78,24 @@ def play(player: str, model: str, worlds: int, users: int, rounds: int, organisa
 
 
 def measure(model: str, worlds: int, users: int, rounds: int, organisations: str = "") -> dict[str, Any]:
-    with ProcessPoolExecutor(2) as pool:
-        played = dict(
-            zip(
-                PLAYERS,
-                pool.map(
-                    partial(play, model=model, worlds=worlds, users=users, rounds=rounds, organisations=organisations),
-                    PLAYERS,
-                ),
-                strict=True,
-            )
-        )
+    years_of = partial(play, model=model, worlds=worlds, users=users, rounds=rounds, organisations=organisations)
+    played = dict(zip(PLAYERS, in_processes(years_of, PLAYERS, 2), strict=True))
     means = {name: [float(np.mean(one.errors)) for one in some] for name, some in played.items()}
     pair = paired_difference(means[WITHOUT], means[WITH])
     return {
         "users": len(played[WITH]),
         "players": {name: row_of(some) for name, some in played.items()},
         "hub removed against hub": str(pair),
-        "gap": {"mean": pair.difference.estimate, "low": pair.difference.low, "high": pair.difference.high},
+        "gap": bounds_of(pair.difference),
     }
 
 
 def fit(users: int) -> None:
     """What the teacher expects of a role: the weights that explain best what training users in it chose."""
     names = CalendarSettings().dataset().users("train")[:users]
-    with ProcessPoolExecutor(2) as pool:
-        prior = fit_prior(list(pool.map(_choices, names, chunksize=5)))
+    prior = fit_prior(in_processes(_choices, names, 2))
     table = {role: _rounded(means) for role, means in prior.roles.items()} | {"anybody": _rounded(prior.mean)}
-    made_by = f"python tests/benchmarks/tiny_policy.py --fit --users {users}"
+    made_by = f"python benchmarks/tiny_policy.py --fit --users {users}"
     about = {"made_by": made_by, "users": len(names), "split": "train", "data_seed": 7}
     ROLES_FILE.write_text(json.dumps({"about": about, "roles": table}, separators=(",", ":")) + "\n", "utf-8")
     print(f"{ROLES_FILE.name}: fitted on the choices of {len(names)} training users", file=sys.stderr)
@@ -126,28 +114,26 @@ def _rounded(means: np.ndarray) -> dict[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", default="tiny", help="a folder, or tiny")
-    parser.add_argument("--worlds", type=int, default=5, help="how many data seeds, from 1 on; ten held-out users each")
-    parser.add_argument(
-        "--users", type=int, default=10, help="how many of a world's held-out users; with --fit: of training users"
-    )
-    parser.add_argument("--rounds", type=int, default=104)
-    parser.add_argument("--organisations", default="", help="directory of organisations; default: those that ship")
-    parser.add_argument("--fit", action="store_true", help="fit what the teacher expects of a role first")
-    parser.add_argument("--json", action="store_true", help="print JSON, and nothing else")
-    given = parser.parse_args(arguments)
+    given = Options(
+        __doc__,
+        model=("tiny", "a folder, or tiny"),
+        worlds=(5, "how many data seeds, from 1 on; ten held-out users each"),
+        users=(10, "how many of a world's held-out users; with --fit: of training users"),
+        rounds=104,
+        organisations=("", "directory of organisations; default: those that ship"),
+        fit=(False, "fit what the teacher expects of a role first"),
+    ).parse_args(arguments)
     if given.fit:
         fit(given.users)
         return {}
     result = measure(given.model, given.worlds, given.users, given.rounds, given.organisations)
-    record = {**result, "players": {name: asdict(row) for name, row in result["players"].items()}}
-    if given.json:
-        print(json.dumps(record))
-    else:
+
+    def show_all(record: dict[str, Any]) -> None:
         show(result["players"])
-        print(f"\nthe hub removed, user by user: {result['hub removed against hub']}")
-    return record
+        print(f"\nthe hub removed, user by user: {record['hub removed against hub']}")
+
+    players = {name: asdict(row) for name, row in result["players"].items()}
+    return tell({**result, "players": players}, given.json, show_all)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 The one rule: both packings are asked the same of the same network, one after the other in one process, and what is
 compared is the whole of a step's gradient, not only its loss.
 
-    python tests/benchmarks/tree_training.py
-    python tests/benchmarks/tree_training.py --trees 50 --threads 1 --json
+    python benchmarks/tree_training.py
+    python benchmarks/tree_training.py --trees 50 --threads 1 --json
 
 A tree is drawn: 2 to 8 samples of one task, 1 to 8 turns each, whose prompts grow by what was said (or forget all but a
 common beginning), with prompts and answers of any length from hardly any to hundreds. Told are the share of tokens that
@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
-import json
 import random
 import statistics
 import sys
@@ -26,17 +24,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
-SHAPE = {
-    "vocab_size": 2048,
-    "hidden_size": 128,
-    "intermediate_size": 352,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 16384,
-    "initializer_range": 0.1,
-}
+from agentfw_benchmarks import Options, make_model, model_size, print_aligned, ratios, spread, spread_cells, tell
+
+SHAPE = model_size(hidden=128, inner=352, layers=4, heads=4, key_heads=2, vocab_size=2048)
+SHAPE |= {"max_position_embeddings": 16384, "initializer_range": 0.1}
 
 
 def draw_tree(draw: random.Random, scale: float) -> list[Any]:
@@ -105,44 +96,32 @@ def measure(options: argparse.Namespace, model: Path) -> list[dict[str, float]]:
                 "computed": computed,
                 "flat": flat,
                 "spared": flat / computed,
-                "faster": statistics.median(b / a for a, b in zip(seconds["tree"], seconds["plain"], strict=True)),
+                "faster": statistics.median(ratios(seconds["plain"], seconds["tree"])),
                 "apart": float((tree - plain).norm() / plain.norm()),
             }
         )
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--trees", type=int, default=30)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of all lengths")
-    parser.add_argument("--tokens", type=int, default=4096)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", LABORATORY)
-    assert spec is not None
-    assert spec.loader is not None
-    laboratory = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(laboratory)
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        rows = measure(options, laboratory.make_model(Path(folder) / "model", **SHAPE))
-    report = {"trees": options.trees, "seed": options.seed, "rows": rows}
-    if options.json:
-        print(json.dumps(report, indent=2))
-        return report
-    print(f"{options.trees} random trees, CPU seconds, {options.repeats} repetitions")
-    print(f"{'tokens spared':<18}{'trees':>6}{'faster: least':>15}{'median':>8}{'largest':>9}{'gradients apart':>17}")
+def show(report: dict[str, Any]) -> None:
+    print(f"{report['trees']} random trees, CPU seconds, {report['repeats']} repetitions")
+    rows = []
     for low, high in ((1.0, 1.2), (1.2, 2.0), (2.0, 4.0), (4.0, float("inf"))):
-        some = [row for row in rows if low <= row["spared"] < high]
+        some = [row for row in report["rows"] if low <= row["spared"] < high]
         if some:
-            faster = [row["faster"] for row in some]
             name = f"{low:g} to {high:g} x" if high < float("inf") else f"more than {low:g} x"
-            told = f"{min(faster):>15.2f}{statistics.median(faster):>8.2f}{max(faster):>9.2f}"
-            print(f"{name:<18}{len(some):>6}{told}{max(row['apart'] for row in some):>17.1e}")
-    return report
+            faster = spread_cells(spread([row["faster"] for row in some]), ".2f")
+            rows.append([name, str(len(some)), *faster, f"{max(row['apart'] for row in some):.1e}"])
+    print_aligned(["tokens spared", "trees", "faster: least", "median", "largest", "gradients apart"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__, trees=30, repeats=3, scale=(1.0, "of all lengths"), tokens=4096, threads=1, seed=7)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        rows = measure(options, make_model(Path(folder) / "model", **SHAPE))
+    report = {"trees": options.trees, "repeats": options.repeats, "seed": options.seed, "rows": rows}
+    return tell(report, options.json, show)
 
 
 if __name__ == "__main__":

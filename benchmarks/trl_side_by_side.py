@@ -3,9 +3,9 @@
 The one rule: both do the same work. Each side begins with the same adapter and is handed the same tokens, and the
 lengths of the two gradients are compared; only the step is timed (forward, backward, clipping, AdamW).
 
-    python tests/benchmarks/trl_side_by_side.py
-    python tests/benchmarks/trl_side_by_side.py --workload short --sides tree plain --repeats 5 --json
-    python tests/benchmarks/trl_side_by_side.py --shape 4b --precision nf4 --device cuda --tokens 16384
+    python benchmarks/trl_side_by_side.py
+    python benchmarks/trl_side_by_side.py --workload short --sides tree plain --repeats 5 --json
+    python benchmarks/trl_side_by_side.py --shape 4b --precision nf4 --device cuda --tokens 16384
 
     group            8 samples of one prompt of 1,500 tokens, answers of 64
     episodes         8 samples of one task, 10 turns each; a row of TRL's is a turn, as it must be where a turn's prompt
@@ -26,12 +26,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -39,30 +37,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agentfw_benchmarks import Options, answer_of, make_model, model_size, ratio_span, tell
+
 SAMPLES = 8
 SIDES = ("tree", "tree_kept", "plain", "trl", "trl_kept")
-LABORATORY = Path(__file__).parents[1] / "site" / "agentfw_laboratory" / "models.py"
 SHAPES: dict[str, dict[str, Any]] = {
-    "small": {
-        "vocab_size": 8192,
-        "hidden_size": 512,
-        "intermediate_size": 1376,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "initializer_range": 0.05,
-    },
+    "small": model_size(hidden=512, inner=1376, layers=6, heads=8, key_heads=4, vocab_size=8192)
+    | {"initializer_range": 0.05},
     # Four billion weights, for one large GPU: 16 GB on the disk while it is measured.
-    "4b": {
-        "vocab_size": 151936,
-        "hidden_size": 2560,
-        "intermediate_size": 9728,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "initializer_range": 0.02,
-    },
+    "4b": model_size(hidden=2560, inner=9728, layers=36, heads=32, key_heads=8, vocab_size=151936)
+    | {"head_dim": 128, "initializer_range": 0.02},
 }
 MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -287,39 +271,24 @@ def make_adapter(options: argparse.Namespace) -> None:
     tuned.save_pretrained(options.adapter)
 
 
-def _laboratory() -> Any:
-    spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", LABORATORY)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def run_side(side: str, workload: str, options: argparse.Namespace, model: str) -> str:
-    """What a process of its own prints: so that no side finds anything warm, or memory that another has left."""
+def run_side(side: str, workload: str, options: argparse.Namespace, model: Path) -> Any:
+    """What a process of its own finds: so that no side finds anything warm, or memory that another has left."""
     passed = ["--side", side, "--workload", workload, "--model", model, "--adapter", options.adapter]
     for name in ("scale", "steps", "tokens", "precision", "device"):
-        passed += [f"--{name}", str(getattr(options, name))]
+        passed += [f"--{name}", getattr(options, name)]
     environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
     environment |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore", "OMP_WAIT_POLICY": "passive"}
-    done = subprocess.run(
-        [sys.executable, __file__, *passed], env=environment, stdout=subprocess.PIPE, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{side} failed on {workload}")
-    return done.stdout
+    return answer_of(__file__, *passed, environment=environment)
 
 
-def summarised(printed: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+def summarised(result: dict[str, Any]) -> dict[str, Any]:
     steps = result["steps"][1:] or result["steps"]  # the first one warms up
     result |= {name: statistics.median(step[name] for step in steps) for name in ("seconds", "cpu_seconds")}
     result["memory_mb"] = max(step["memory_mb"] for step in result["steps"])
     return result
 
 
-def compare(workload: str, options: argparse.Namespace, model: str) -> dict[str, Any]:
+def compare(workload: str, options: argparse.Namespace, model: Path) -> dict[str, Any]:
     runs: dict[str, list[dict[str, Any]]] = {side: [] for side in options.sides}
     for _ in range(options.repeats):
         for side, found in runs.items():
@@ -333,48 +302,13 @@ def compare(workload: str, options: argparse.Namespace, model: str) -> dict[str,
         row["gradient_norm"] = found[0]["gradient_norm"]
         for name in ("seconds", "cpu_seconds", "memory_mb"):
             row[name] = statistics.median(run[name] for run in found)
-            ratios = sorted(run[name] / ours[name] for run, ours in zip(found, runs[first], strict=True))
-            row[f"{name} ratio"] = [ratios[0], statistics.median(ratios), ratios[-1]]
+            row[f"{name} ratio"] = ratio_span([run[name] for run in found], [run[name] for run in runs[first]])
         rows.append(row)
     return {"workload": workload, "against": first, "repeats": options.repeats, "sides": rows}
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--workload", nargs="+", default=["group", "episodes", "episodes_joined", "short"])
-    parser.add_argument(
-        "--sides", nargs="+", default=list(SIDES), choices=SIDES, help="others are compared with the first"
-    )
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=3, help="of each process; the first warms up")
-    parser.add_argument("--scale", type=float, default=1.0, help="of all lengths")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--tokens", type=int, default=4096, help="agentfw computes so many at once; 0 lets it choose")
-    parser.add_argument("--model", default="", help="a model folder; else one of drawn weights is made on the spot")
-    parser.add_argument("--shape", default="small", choices=SHAPES, help="of the model that is made")
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--adapter", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--side", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    if options.side:
-        (options.workload,) = options.workload
-        if options.side == "adapter":
-            make_adapter(options)
-        else:
-            print(json.dumps((run_trl if options.side.startswith("trl") else run_agentfw)(options)))
-        return {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        model = Path(options.model or _laboratory().make_model(Path(folder) / "model", **SHAPES[options.shape]))
-        options.adapter = str(Path(folder) / "adapter")
-        run_side("adapter", "group", options, str(model))
-        results = [compare(name, options, str(model)) for name in options.workload]
-    report = {"threads": options.threads, "precision": options.precision, "results": results}
-    if options.json:
-        print(json.dumps(report, indent=2))
-        return report
-    for result in results:
+def show(report: dict[str, Any]) -> None:
+    for result in report["results"]:
         print(f"\n{result['workload']}, {result['sides'][0]['trained']:,} tokens trained a step")
         print(f"{'':<10}{'computed':>9}{'seconds':>9}{'cpu':>8}{'MiB':>7}   x {result['against']}: time, cpu, memory")
         for row in result["sides"]:
@@ -384,7 +318,38 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             )
             shown = f"{row['computed']:>9,.0f}{row['seconds']:>9.2f}{row['cpu_seconds']:>8.2f}{row['memory_mb']:>7.0f}"
             print(f"{row['side']:<10}{shown}   {ratios}   gradient {row['gradient_norm']:.5f}")
-    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        workload=["group", "episodes", "episodes_joined", "short"],
+        repeats=3,
+        steps=(3, "of each process; the first warms up"),
+        scale=(1.0, "of all lengths"),
+        threads=os.cpu_count() or 1,
+        tokens=(4096, "agentfw computes so many at once; 0 lets it choose"),
+        model=("", "a model folder; else one of drawn weights is made on the spot"),
+        precision="fp32",
+    )
+    parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES, help="compared with the first")
+    parser.add_argument("--shape", default="small", choices=SHAPES, help="of the model that is made")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--adapter", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--side", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.side:
+        (options.workload,) = options.workload
+        work = make_adapter if options.side == "adapter" else run_trl if "trl" in options.side else run_agentfw
+        print(json.dumps(work(options)))
+        return {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        model = Path(options.model or make_model(Path(folder) / "model", **SHAPES[options.shape]))
+        options.adapter = str(Path(folder) / "adapter")
+        run_side("adapter", "group", options, model)
+        results = [compare(name, options, model) for name in options.workload]
+    report = {"threads": options.threads, "precision": options.precision, "results": results}
+    return tell(report, options.json, show)
 
 
 if __name__ == "__main__":

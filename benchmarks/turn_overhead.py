@@ -3,8 +3,8 @@
 The one rule: the difference is measured, not guessed. The same calls of the same policy and environment are timed alone
 and taken off, and each part is timed in every repetition, one after the other.
 
-    python tests/benchmarks/turn_overhead.py
-    python tests/benchmarks/turn_overhead.py --turns 500 --repeats 3 --json
+    python benchmarks/turn_overhead.py
+    python benchmarks/turn_overhead.py --turns 500 --repeats 3 --json
 
 A turn here is a whole one: an observation, a prompt of the last four turns, a call read out of the model's text,
 checked against its schema and carried out, and all of it recorded. A run besides tells every plugin of the turn,
@@ -14,11 +14,8 @@ with one more that does nothing.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import json
-import statistics
 import time
 from collections.abc import Sequence
 from typing import Any, cast
@@ -42,6 +39,7 @@ from agentfw import (
 )
 from agentfw.parsing import parse_calls
 from agentfw.testing import fresh_host
+from agentfw_benchmarks import Options, print_aligned, spread, spread_cells, tell
 
 ANSWER = 'Good. {"name": "answer", "arguments": {"choice": 1}}'
 LIMIT = 200e-6  # seconds
@@ -151,31 +149,20 @@ def measure(turns: int, repeats: int) -> dict[str, Any]:
         )
         for part, figure in zip(parts, figures, strict=True):
             seconds[part].append(figure)
-    rows: list[dict[str, Any]] = [
-        {"part": part, "min": min(values), "median": statistics.median(values), "max": max(values)}
-        for part, values in seconds.items()
-    ]
+    rows: list[dict[str, Any]] = [{"part": part, **spread(values)} for part, values in seconds.items()]
     return {"turns": turns, "repeats": repeats, "limit": LIMIT, "within": rows[0]["median"] < LIMIT, "parts": rows}
 
 
+def show(result: dict[str, Any]) -> None:
+    limit = f"less than {LIMIT * 1e6:.0f} microseconds"
+    print(f"{result['turns']} turns, {result['repeats']} repetitions; required: {limit}")
+    rows = [[row["part"], *spread_cells(row, ".1f", 1e6)] for row in result["parts"]]
+    print_aligned(["microseconds a turn", "min", "median", "max"], rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--turns", type=int, default=2000)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options.turns, options.repeats)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
-    print(
-        f"{result['turns']} turns, {result['repeats']} repetitions; required: less than {LIMIT * 1e6:.0f} microseconds"
-    )
-    print(f"{'microseconds a turn':<34}{'min':>8}{'median':>8}{'max':>8}")
-    for row in result["parts"]:
-        low, median, high = (row[name] * 1e6 for name in ("min", "median", "max"))
-        print(f"{row['part']:<34}{low:>8.1f}{median:>8.1f}{high:>8.1f}")
-    return result
+    options = Options(__doc__, turns=2000, repeats=7).parse_args(arguments)
+    return tell(measure(options.turns, options.repeats), options.json, show)
 
 
 if __name__ == "__main__":

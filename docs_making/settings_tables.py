@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from agentfw.engine import EngineSettings
-from agentfw.runs.spec import (
+from agentfw.runs.spec.run_spec import (
     OF_RUNS,
     OF_TRAININGS,
     TRAINING_DEFAULTS,

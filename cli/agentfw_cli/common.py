@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agentfw.episode import Usage
     from agentfw.errors import UnknownNameError
     from agentfw.host import Host
-    from agentfw.runs.folder import RunFolder
+    from agentfw.runs.records.folder import RunFolder
 
 __all__ = [
     "check_allowed",

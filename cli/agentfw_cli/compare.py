@@ -29,8 +29,8 @@ from agentfw_cli.common import (
 
 if TYPE_CHECKING:
     from agentfw.host import Host
-    from agentfw.runs.folder import RunFolder
-    from agentfw.runs.spec import RunSpec
+    from agentfw.runs.records.folder import RunFolder
+    from agentfw.runs.spec.run_spec import RunSpec
 
 __all__ = ["compare"]
 
@@ -70,10 +70,10 @@ def compare(
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
-    from agentfw.runs.comparison import compare_runs
-    from agentfw.runs.folder import find_run
-    from agentfw.runs.resolution import changed_plugins
-    from agentfw.runs.spec import parse_spec, read_spec
+    from agentfw.runs.records.folder import find_run
+    from agentfw.runs.results.comparison import compare_runs
+    from agentfw.runs.spec.resolution import changed_plugins
+    from agentfw.runs.spec.run_spec import parse_spec, read_spec
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
     # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.

@@ -81,8 +81,8 @@ def compare_interfaces(
     Each figure has its bootstrap 95% interval and its difference to the first interface, task by task. Without
     --figure, the main ones are shown. A chart and all figures of every episode are written to the output directory.
     """
-    from agentfw.runs import interface_comparison
-    from agentfw.runs.spec import apply_assignments, parse_spec
+    from agentfw.runs.results import interface_comparison
+    from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
     from agentfw.settings import parse_assignments
     from agentfw_cli.spec_options import with_options
     from agentfw_cli.start import start_of_run

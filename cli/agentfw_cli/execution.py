@@ -17,8 +17,8 @@ from agentfw_cli.spec_options import with_options
 
 if TYPE_CHECKING:
     from agentfw.host import Host
+    from agentfw.runs.records.summary import Summary
     from agentfw.runs.run import Run
-    from agentfw.runs.summary import Summary
 
 __all__ = ["execute", "execute_spec", "play"]
 
@@ -43,7 +43,7 @@ def execute_spec(
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
     from agentfw.runs.run import Run
-    from agentfw.runs.spec import apply_assignments, parse_spec
+    from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
     from agentfw.settings import parse_assignments
 
     out = Out(json=as_json, quiet=quiet)
@@ -59,7 +59,7 @@ def execute_spec(
 def execute(run: Run, host: Host, out: Out) -> None:
     """Execute a run, write its report, and print the result."""
     from agentfw.errors import StorageError
-    from agentfw.runs.report import write_report
+    from agentfw.runs.results.run_report import write_report
     from agentfw_cli.result import print_result
 
     try:

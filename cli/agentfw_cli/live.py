@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agentfw.out import Out, width_of
-from agentfw.runs.observer import Observer, RunInfo
+from agentfw.runs.observers.observer import Observer, RunInfo
 from agentfw_cli.progress import Progress, progress_of
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import Any
 from agentfw.episode import Episode, Turn, Usage
 from agentfw.errors import AgentfwError
 from agentfw.out import counted
-from agentfw.runs.observer import Observer, RunInfo
-from agentfw.runs.summary import intervals, leading
+from agentfw.runs.observers.observer import Observer, RunInfo
+from agentfw.runs.records.summary import intervals, leading
 from agentfw.statistics import Interval
 
 __all__ = ["Progress", "Tell", "progress_of"]

@@ -35,9 +35,9 @@ def report(run: str, picture: Path | None, episode: str | None, runs: Path | Non
     Works also while the run goes on, and for an interrupted run.
     """
     from agentfw.errors import UsageError
-    from agentfw.runs.folder import find_run
-    from agentfw.runs.pictures import write_episode_picture
-    from agentfw.runs.report import write_report
+    from agentfw.runs.records.folder import find_run
+    from agentfw.runs.results.pictures import write_episode_picture
+    from agentfw.runs.results.run_report import write_report
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)

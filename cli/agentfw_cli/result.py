@@ -11,10 +11,10 @@ from typing import Any
 
 from agentfw.out import Out, counted
 from agentfw.report import bars
-from agentfw.runs.comparison import change
-from agentfw.runs.figures import means
-from agentfw.runs.observer import RunInfo
-from agentfw.runs.summary import Summary, beside, columns, course, in_order, leading
+from agentfw.runs.observers.observer import RunInfo
+from agentfw.runs.records.figures import means
+from agentfw.runs.records.summary import Summary, beside, columns, course, in_order, leading
+from agentfw.runs.results.comparison import change
 from agentfw.statistics import Interval
 from agentfw_cli.common import figure_row, name_of, usage_words
 from agentfw_cli.offers import run_offers

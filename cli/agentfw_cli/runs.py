@@ -29,7 +29,7 @@ from agentfw_cli.common import (
 )
 
 if TYPE_CHECKING:
-    from agentfw.runs.folder import RunFolder
+    from agentfw.runs.records.folder import RunFolder
 
 __all__ = ["runs"]
 
@@ -51,7 +51,7 @@ def runs() -> None:
 def list_(runs: Path | None, as_json: bool) -> None:
     """List the runs, newest first."""
     from agentfw.errors import RunFolderError
-    from agentfw.runs.folder import list_runs
+    from agentfw.runs.records.folder import list_runs
 
     root, out = runs_folder(runs), Out(json=as_json)
     rows: list[dict[str, Any]] = []
@@ -80,8 +80,8 @@ def list_(runs: Path | None, as_json: bool) -> None:
 @json_option
 def show(run: str, runs: Path | None, as_json: bool) -> None:
     """Show the settings and the results of RUN."""
-    from agentfw.runs.folder import find_run
-    from agentfw.runs.summary import in_order, summarize
+    from agentfw.runs.records.folder import find_run
+    from agentfw.runs.records.summary import in_order, summarize
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)
@@ -140,7 +140,7 @@ def resume(
     as_json: bool,
 ) -> None:
     """Resume RUN where it was interrupted. Episodes that are on disk are not played again."""
-    from agentfw.runs.folder import find_run
+    from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw.settings import parse_assignments
     from agentfw_cli.execution import execute
@@ -156,7 +156,7 @@ def resume(
 
 def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
     """The secrets that run.json doesn't have and nobody has set, as a person at a terminal types them."""
-    from agentfw.runs.resolution import missing_secrets
+    from agentfw.runs.spec.resolution import missing_secrets
 
     if not sys.stdin.isatty():
         return []
@@ -196,7 +196,7 @@ def _row(folder: RunFolder) -> dict[str, Any]:
 def _unreadable(path: Path) -> dict[str, Any]:
     """The row of a folder that is a run and can't be opened as one, by its damage or its version."""
     from agentfw.errors import RunFolderError
-    from agentfw.runs.folder import RunFolder
+    from agentfw.runs.records.folder import RunFolder
 
     problem = ""
     try:

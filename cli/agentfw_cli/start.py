@@ -25,7 +25,7 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
     from agentfw.host.project import find_project
-    from agentfw.runs.spec import read_spec
+    from agentfw.runs.spec.run_spec import read_spec
 
     specs = host.specs()
     if spec is None and name in specs:
@@ -48,7 +48,7 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
 
     The spec train-NAME may also be another training in the environment that it says.
     """
-    from agentfw.runs.spec import read_spec
+    from agentfw.runs.spec.run_spec import read_spec
 
     specs = host.specs()
     if spec is None and name is not None and _TRAINING + name in specs:
@@ -75,8 +75,8 @@ def start_from_runs(
     """
 
     def start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
-        from agentfw.runs.folder import find_run
-        from agentfw.runs.spec import read_spec
+        from agentfw.runs.records.folder import find_run
+        from agentfw.runs.spec.run_spec import read_spec
 
         folders = [str(find_run(runs, each).path.resolve()) for each in names]
         if name is None and spec is None:

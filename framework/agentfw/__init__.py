@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from .policy_agent import PolicyAgent
     from .price import Price
     from .request import Action, Brief, Generation, InFlight, Moment, Request, Sampling
-    from .runs.observer import Observer, RunInfo
+    from .runs.observers.observer import Observer, RunInfo
     from .runs.run import Run
-    from .runs.spec import Choice, RewardChoice, RunSpec
+    from .runs.spec.run_spec import Choice, RewardChoice, RunSpec
     from .scores import Progress, RewardModel, Schedule, Score, Track
     from .seeds import Seeds
     from .session import Reply, Session, SessionEnvironment
@@ -175,9 +175,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "price": ("Price",),
     "host.project": ("ProjectFile", "find_project"),
     "request": ("Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"),
-    "runs.observer": ("Observer", "RunInfo"),
+    "runs.observers.observer": ("Observer", "RunInfo"),
     "runs.run": ("Run",),
-    "runs.spec": ("Choice", "RewardChoice", "RunSpec"),
+    "runs.spec.run_spec": ("Choice", "RewardChoice", "RunSpec"),
     "scores": ("Progress", "RewardModel", "Schedule", "Score", "Track"),
     "seeds": ("Seeds",),
     "session": ("Reply", "Session", "SessionEnvironment"),

@@ -30,8 +30,8 @@ from .component import KINDS, Component
 
 if TYPE_CHECKING:
     from .episode import Episode, Turn
-    from .runs.observer import RunInfo
-    from .runs.summary import Summary
+    from .runs.observers.observer import RunInfo
+    from .runs.records.summary import Summary
     from .scores import Score
 
 __all__ = [

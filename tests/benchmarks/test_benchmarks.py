@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-HERE = Path(__file__).parent
+from agentfw_benchmarks import make_model
 
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+load = importlib.import_module
 
 
 @pytest.mark.slow
@@ -176,7 +167,7 @@ def test_abstracts_are_looked_for(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_words").main(["--texts", "500", "--queries", "10"])
+    result = load("memory_words").main(["--texts", "500", "--queries", "10", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["ms of a search"]["word index"]["p50"] > 0
 
@@ -208,30 +199,6 @@ def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert result["file whole"]
     assert result["index equals store"]
     assert result["words equal store"]
-
-
-@pytest.mark.slow
-def test_a_clock_teaches_when_to_think_less(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    small = ["--setting", "single", "--training", "1500", "--episodes", "150", "--jobs", "1"]
-    result = load("deliberation_table").main([*small, "--pictures", str(tmp_path), "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    returns = {(row["trained"], row["played"]): row["return"]["mean"] for row in result["rows"]}
-    assert returns["event", "event"] > returns["step", "event"]
-    assert (tmp_path / "deliberation-single.svg").exists()
-    load("deliberation_table").main(small)
-    assert "(+0.800)" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
-    result = load("patrol_table").main([*small, "--pictures", str(tmp_path), "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    resolved = {row["controller"]: row["resolved"]["mean"] for row in result["rows"]}
-    assert resolved["greedy"] > resolved["loop"]
-    assert (tmp_path / "patrol-1.svg").exists()
-    load("patrol_table").main(small)
-    assert "(51.5%)" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -321,36 +288,6 @@ def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
 
     with pytest.raises(SystemExit, match="--device cpu --small"):
         load("gpu_rows").main(["--rows", "flex"])
-
-
-@pytest.mark.slow
-def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    small = ["--variant", "one", "--structures", "1", "--jobs", "1"]
-    result = load("kitchen_table").main([*small, "--pictures", str(tmp_path), "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    means = {row["player"]: row["utility"]["mean"] for row in result["tables"][0]["rows"] if not row["family"]}
-    assert means["step_loop"] < means["event_driven"]
-    assert (tmp_path / "kitchen-one.svg").exists()
-    load("kitchen_table").main(small)
-    assert "the paper's order" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_trainings_for_time_and_for_correctness_stand_side_by_side(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for module in ("peft", "transformers"):
-        pytest.importorskip(module)
-    table = load("budget_table")
-    small = ["--work", str(tmp_path), "--seeds", "7", "--updates", "1", "--problems", "40", "--jobs", "1"]
-    result = table.main([*small, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert {row["variant"] for row in result["rows"]} == {table.BASE, *table.VARIANTS}
-    began = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("updates.jsonl")}
-    assert len(began) == 3
-    table.main(small)  # what is there is not done again
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("updates.jsonl")} == began
-    assert "| 16 | budgeted |" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -483,7 +420,7 @@ def test_shares_of_a_step_are_less_noisy_than_replicated_ones(capsys: pytest.Cap
 def test_a_long_tree_has_the_gradient_of_its_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("peft")
     benchmark = load("long_tree")
-    model = str(benchmark.make_model(tmp_path / "model"))
+    model = str(make_model(tmp_path / "model", **benchmark.SHAPE))
     size = ["--prompt", "120", "--answer", "20", "--model", model]
 
     tree, plain = (benchmark.main([*size, "--side", side]) for side in ("tree", "plain"))
@@ -491,47 +428,6 @@ def test_a_long_tree_has_the_gradient_of_its_rows(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out.splitlines()[0]) == tree
     assert tree["gradient norm"] == pytest.approx(plain["gradient norm"], rel=1e-3)
     assert (tree["tokens computed"], plain["tokens computed"]) == (120 + 8 * 19, 8 * 139)
-
-
-@pytest.mark.slow
-def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("peft")
-
-    result = load("overlap").main(["--updates", "2", "--seeds", "1", "--steps", "1", "--evaluation", "2", "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    sync, late = result["trainings"]
-    assert (sync["staleness"], late["staleness"]) == (0, 1)
-    assert sync["age"] == 0
-    assert 0 <= late["age"] <= 1
-    assert len(sync["rollouts"]) == len(late["rollouts"]) == 2
-
-
-@pytest.mark.slow
-def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    size = [
-        "--work",
-        str(tmp_path),
-        "--seeds",
-        "7",
-        "--updates",
-        "1",
-        "--tasks",
-        "4",
-        "--merchants",
-        "4",
-        "--days",
-        "2",
-    ]
-
-    first = load("merchant_table").main([*size, "--references", "12", "--json"])
-    again = load("merchant_table").main([*size, "--references", "12"])
-
-    assert {one: value for one, value in first.items() if one != "seconds"} == {
-        one: value for one, value in again.items() if one != "seconds"
-    }
-    assert "| knows the truth |" in capsys.readouterr().out
-    assert first["references"]["fixed plan"]["score"] < first["references"]["knows the truth"]["score"]
 
 
 def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

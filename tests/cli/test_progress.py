@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Episode, Turn, Usage
-from agentfw.runs.observer import Observer, told_together
+from agentfw.runs.observers.observer import Observer, told_together
 from agentfw_cli.progress import Progress, progress_of
 
 SITE = Path(__file__).parents[1] / "site"

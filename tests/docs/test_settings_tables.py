@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from settings_tables import insert, tables
 
-from agentfw.runs.spec import RunSpec, parse_spec
+from agentfw.runs.spec.run_spec import RunSpec, parse_spec
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 

@@ -143,7 +143,7 @@ def shows(printed: str, expected: list[str], snippet: Snippet) -> None:
 
 def check_toml(text: str) -> None:
     """A whole spec is parsed as one; a part of one must be TOML."""
-    from agentfw.runs.spec import parse_spec
+    from agentfw.runs.spec.run_spec import parse_spec
 
     table = tomllib.loads(text)
     if "environment" in table and "policy" in table:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import UnknownNameError, UsageError
-from agentfw.runs.comparison import compare_runs
+from agentfw.runs.results.comparison import compare_runs
 
 SITE = Path(__file__).parents[1] / "site"
 

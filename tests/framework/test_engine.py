@@ -17,7 +17,7 @@ import pytest
 from agentfw.engine import Engine, EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
 from agentfw.engine.devices import Devices
 from agentfw.errors import EndpointError, PluginError, SettingsError, UsageError
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 
 OBJECTS = Path(__file__).parent / "engine_objects"
 Start = Callable[..., Remote]

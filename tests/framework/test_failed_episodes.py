@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agentfw.errors import AgentfwError, EndpointError, PluginError, RequestRefusedError, UsageError
-from agentfw.runs import failures
-from agentfw.runs.report import write_report
+from agentfw.runs.records import failures
+from agentfw.runs.results.run_report import write_report
 
 SITE = Path(__file__).parents[1] / "site"
 

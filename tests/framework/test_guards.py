@@ -15,8 +15,8 @@ from agentfw.episode import Episode, Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
-from agentfw.runs.components import Guard
-from agentfw.runs.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
+from agentfw.runs.components.creation import Guard
+from agentfw.runs.components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group
 from agentfw.tool import Tool, Toolbox, tool

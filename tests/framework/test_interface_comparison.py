@@ -11,8 +11,8 @@ import pytest
 
 from agentfw.errors import PluginError, UnknownNameError, UsageError
 from agentfw.host import Host, HostOptions
-from agentfw.runs.interface_comparison import compare_interfaces
-from agentfw.runs.spec import RunSpec, parse_spec
+from agentfw.runs.results.interface_comparison import compare_interfaces
+from agentfw.runs.spec.run_spec import RunSpec, parse_spec
 
 KETTLE = """
 @hookimpl

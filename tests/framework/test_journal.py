@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from agentfw.errors import RunFolderError, StorageError
-from agentfw.runs import journal as journal_module
-from agentfw.runs.journal import Journal, read_journal, write_whole
+from agentfw.runs.records import journal as journal_module
+from agentfw.runs.records.journal import Journal, read_journal, write_whole
 
 RECORDS: list[dict[str, Any]] = [
     {"id": 1, "text": "tea"},

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.errors import AgentfwError
-from agentfw.runs.probe import arithmetic, check
+from agentfw.runs.learning.probe import arithmetic, check
 
 TOKENS = 48
 

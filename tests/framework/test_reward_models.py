@@ -11,7 +11,7 @@ import pytest
 
 from agentfw import Component, Episode, Host, Policy, RewardModel, Score, hookimpl
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 
 SITE = Path(__file__).parents[1] / "site"

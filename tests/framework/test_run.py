@@ -13,10 +13,10 @@ import pytest
 
 from agentfw.episode import Episode
 from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
-from agentfw.runs.folder import RunFolder
-from agentfw.runs.observer import Observer
+from agentfw.runs.observers.observer import Observer
+from agentfw.runs.records.folder import RunFolder
+from agentfw.runs.records.summary import Summary, beside
 from agentfw.runs.run import Run
-from agentfw.runs.summary import Summary, beside
 
 SITE = Path(__file__).parents[1] / "site"
 CASES: dict[str, dict[str, Any]] = {

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
-from agentfw.runs.folder import RunFolder, find_run, list_runs
+from agentfw.runs.records.folder import RunFolder, find_run, list_runs
 
 SITE = Path(__file__).parents[1] / "site"
 ABOUT: dict[str, Any] = {
@@ -119,7 +119,7 @@ def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from agentfw.runs.folder import RunFolder
+from agentfw.runs.records.folder import RunFolder
 folder = RunFolder.open(Path({str(folder.path)!r}))
 folder.lock()
 print("locked", flush=True)

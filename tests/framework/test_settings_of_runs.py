@@ -18,10 +18,10 @@ from agentfw.episode import Task
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
-from agentfw.runs.folder import RunFolder
-from agentfw.runs.resolution import missing_secrets, with_defaults
+from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.resolution import missing_secrets, with_defaults
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.settings import validate
 from agentfw.settings_record import from_json, to_json
 from agentfw.testing import fresh_host

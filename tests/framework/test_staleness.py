@@ -12,9 +12,9 @@ import pytest
 
 from agentfw.engine import LocalEngine, Remote
 from agentfw.errors import AgentfwError, PluginError, UsageError
-from agentfw.runs.folder import RunFolder
-from agentfw.runs.observer import Observer
-from agentfw.runs.remote_learner import RemoteLearner
+from agentfw.runs.learning.remote_learner import RemoteLearner
+from agentfw.runs.observers.observer import Observer
+from agentfw.runs.records.folder import RunFolder
 
 SITE = Path(__file__).parents[1] / "site"
 

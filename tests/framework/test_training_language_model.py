@@ -88,7 +88,7 @@ def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     laboratory: Any, tmp_path: Path, steps: int
 ) -> None:
     """Rollouts at 0.4, evaluations at 0.6 and top_p 0.9: neither is mistaken for another model."""
-    from agentfw.runs.report import write_report
+    from agentfw.runs.results.run_report import write_report
 
     model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
 

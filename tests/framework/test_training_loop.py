@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from agentfw.runs.comparison import change, compare_runs
-from agentfw.runs.figures import flat
-from agentfw.runs.folder import RunFolder, list_runs
-from agentfw.runs.observer import Observer
-from agentfw.runs.summary import Summary
+from agentfw.runs.observers.observer import Observer
+from agentfw.runs.records.figures import flat
+from agentfw.runs.records.folder import RunFolder, list_runs
+from agentfw.runs.records.summary import Summary
+from agentfw.runs.results.comparison import change, compare_runs
 
 SITE = Path(__file__).parents[1] / "site"
 

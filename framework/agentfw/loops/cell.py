@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..host import Host
-from ..runs.folder import RunFolder
-from ..runs.journal import make_folder
+from ..runs.records.folder import RunFolder
+from ..runs.records.journal import make_folder
+from ..runs.records.summary import Summary
 from ..runs.run import Run
-from ..runs.spec import RunSpec
-from ..runs.summary import Summary
+from ..runs.spec.run_spec import RunSpec
 from .spec import LoopSpec
 
 __all__ = ["Cell"]

@@ -21,9 +21,9 @@ from ..errors import UsageError
 from ..host import Host
 from ..memory import Memory
 from ..optimizer import Optimizer
-from ..runs.folder import RunFolder
-from ..runs.journal import read_journal, write_whole
-from ..runs.state import State
+from ..runs.records.folder import RunFolder
+from ..runs.records.journal import read_journal, write_whole
+from ..runs.records.training_state import State
 from ..scores import RewardModel
 from .loop import Loop
 from .spec import LoopSpec

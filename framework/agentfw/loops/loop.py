@@ -15,10 +15,10 @@ from typing import Any
 
 from ..errors import UsageError
 from ..host import Host, HostOptions
-from ..runs.journal import make_folder, write_whole
+from ..runs.records.journal import make_folder, write_whole
 from ..runs.workers import in_processes
 from .cell import Cell
-from .report import write_report
+from .loop_report import write_report
 from .spec import LoopSpec
 from .table import Exams, Group, Row, by_group, contrasts, table
 

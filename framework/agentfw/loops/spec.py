@@ -51,8 +51,8 @@ from pydantic import Field, field_validator, model_validator
 
 from ..errors import AgentfwError, SettingsError, nearest
 from ..host import Host
-from ..runs.resolution import resolve
-from ..runs.spec import RunSpec, apply_assignments, parse_spec, read_spec
+from ..runs.spec.resolution import resolve
+from ..runs.spec.run_spec import RunSpec, apply_assignments, parse_spec, read_spec
 from ..settings import Settings, parse_assignments, validate
 
 __all__ = ["Contrast", "LoopSpec", "Phase", "Variant", "read_loop"]

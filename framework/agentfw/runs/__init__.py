@@ -1,8 +1,8 @@
 """Runs: playing tasks, learning from them, and storing and reporting the results.
 
-`spec.py` says what to do, `assembly.py` creates the components, `run.py` and `loop.py` do the work, `folder.py` and
-`journal.py` store it, `summary.py`, `comparison.py` and `report.py` present the results. A run with an optimizer is
-called a training.
+`spec/` says what to do. `assembly.py` makes the components, and `components/` watches over each call of them. `run.py`,
+`loop.py` and `play.py` do the work, `learning/` has the part that only trainings have, and `observers/` are told of it.
+`records/` is what is on disk, and `results/` what is made of that. A run with an optimizer is called a training.
 
 The public names besides those of `agentfw`, such as `Run` and `RunSpec`, are imported when they are first used.
 """
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
-    from .folder import RunFolder, find_run
-    from .journal import Journal, read_journal, write_whole
     from .live import LiveRun, read_sessions
-    from .records import Records
-    from .report import write_report
-    from .resolution import resolve
-    from .spec import SamplingSettings, apply_assignments, parse_spec, read_spec
-    from .summary import Summary
+    from .records.folder import RunFolder, find_run
+    from .records.journal import Journal, read_journal, write_whole
+    from .records.play_records import Records
+    from .records.summary import Summary
+    from .results.run_report import write_report
+    from .spec.resolution import resolve
+    from .spec.run_spec import SamplingSettings, apply_assignments, parse_spec, read_spec
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -48,14 +48,14 @@ __all__ = [
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
-    "folder": ("RunFolder", "find_run"),
-    "summary": ("Summary",),
-    "journal": ("Journal", "read_journal", "write_whole"),
+    "records.folder": ("RunFolder", "find_run"),
+    "records.summary": ("Summary",),
+    "records.journal": ("Journal", "read_journal", "write_whole"),
     "live": ("LiveRun", "read_sessions"),
-    "records": ("Records",),
-    "report": ("write_report",),
-    "resolution": ("resolve",),
-    "spec": ("SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
+    "records.play_records": ("Records",),
+    "results.run_report": ("write_report",),
+    "spec.resolution": ("resolve",),
+    "spec.run_spec": ("SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
     "workers": ("in_processes", "usual_processes"),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}

@@ -29,13 +29,13 @@ from ..scores import RewardModel, Schedule, Score, parse_schedule
 from ..session import Session, SessionEnvironment
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
-from .components import Guard, make
-from .guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
-from .learning import Learning, check_trainable, make_learning
-from .run_environment import RunEnvironment
-from .spec import Choice, RunSpec
-from .spending import Spending
-from .tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
+from .components.creation import Guard, make
+from .components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
+from .components.run_environment import RunEnvironment
+from .components.spending import Spending
+from .components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
+from .learning.update import Learning, check_trainable, make_learning
+from .spec.run_spec import Choice, RunSpec
 
 __all__ = ["Assembly", "assemble"]
 

@@ -26,17 +26,17 @@ from ..operation import PlayedEpisode
 from ..seeds import Seeds
 from ..session import Session, extended
 from .assembly import Assembly, assemble
-from .folder import RunFolder, list_runs
-from .hook_calls import HookCalls
-from .journal import read_journal, write_whole
-from .observer import RunInfo, told_together
+from .observers.hook_calls import HookCalls
+from .observers.observer import RunInfo, told_together
+from .observers.tracking import Tracking
 from .play import Plan, Play
-from .records import Records
-from .resolution import resolve, resolve_again
+from .records.folder import RunFolder, list_runs
+from .records.journal import read_journal, write_whole
+from .records.play_records import Records
+from .records.summary import Summary, summarize, total_usage
 from .run import describe_run
-from .spec import RunSpec
-from .summary import Summary, summarize, total_usage
-from .tracking import Tracking
+from .spec.resolution import resolve, resolve_again
+from .spec.run_spec import RunSpec
 
 __all__ = ["LiveRun", "read_sessions"]
 

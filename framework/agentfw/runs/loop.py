@@ -28,19 +28,19 @@ from ..optimizer import Scored
 from ..scores import Progress
 from ..seeds import Seeds
 from .assembly import Assembly
-from .curriculum import Curriculum, in_groups
-from .figures import means, sync
-from .folder import RunFolder
-from .journal import make_folder
-from .learning import Learning
-from .observer import Observer, told_together
+from .learning.curriculum import Curriculum, in_groups
+from .learning.query_groups import QueryCurriculum
+from .learning.system_use import system_use
+from .learning.turn_checks import TurnChecks
+from .learning.update import Learning
+from .observers.observer import Observer, told_together
 from .play import Plan, Play, learn_again, side_by_side
-from .query_groups import QueryCurriculum
-from .records import Records
-from .state import State
-from .summary import intervals
-from .system_use import system_use
-from .turn_checks import TurnChecks
+from .records.figures import means, sync
+from .records.folder import RunFolder
+from .records.journal import make_folder
+from .records.play_records import Records
+from .records.summary import intervals
+from .records.training_state import State
 
 __all__ = ["Loop", "curriculum"]
 

@@ -31,11 +31,11 @@ from ..policy import Policy
 from ..scores import Progress, Score, mix
 from ..seeds import Seeds
 from .assembly import Assembly
-from .failures import Failures
-from .journal import Journal
-from .observer import Observer
-from .records import Records
-from .spec import SamplingSettings
+from .observers.observer import Observer
+from .records.failures import Failures
+from .records.journal import Journal
+from .records.play_records import Records
+from .spec.run_spec import SamplingSettings
 
 __all__ = ["Plan", "Play", "learn_again", "side_by_side"]
 

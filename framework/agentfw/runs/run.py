@@ -18,16 +18,16 @@ from typing import Any
 from ..host import Host
 from ..version import __version__
 from .assembly import Assembly, assemble
-from .blocking import GiveUp, watched
-from .folder import RunFolder
-from .hook_calls import HookCalls
-from .journal import write_whole
+from .components.blocking import GiveUp, watched
 from .loop import Loop, curriculum
-from .observer import Observer, RunInfo, told_together
-from .resolution import as_given, in_force, plugins_of, resolve, resolve_again
-from .spec import RunSpec
-from .summary import Summary, summarize, total_usage
-from .tracking import Tracking
+from .observers.hook_calls import HookCalls
+from .observers.observer import Observer, RunInfo, told_together
+from .observers.tracking import Tracking
+from .records.folder import RunFolder
+from .records.journal import write_whole
+from .records.summary import Summary, summarize, total_usage
+from .spec.resolution import as_given, in_force, plugins_of, resolve, resolve_again
+from .spec.run_spec import RunSpec
 
 __all__ = ["Run", "describe_run"]
 

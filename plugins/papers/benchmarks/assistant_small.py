@@ -1,8 +1,8 @@
 """The small language model in the world of the assistant: as it ships, and before and after a training.
 
-    python tests/benchmarks/assistant_small.py --rows runs
-    python tests/benchmarks/assistant_small.py --rows slips --run loops/small/cells/Full-1/exam
-    python tests/benchmarks/assistant_small.py --rows training --seeds 1 2 3 --home FOLDER    # goes on where it was
+    python plugins/papers/benchmarks/assistant_small.py --rows runs
+    python plugins/papers/benchmarks/assistant_small.py --rows slips --run loops/small/cells/Full-1/exam
+    python plugins/papers/benchmarks/assistant_small.py --rows training --home FOLDER    # goes on where it was
 
 `runs` plays the specs `assistant` and `tiny-assistant`, each with and without a skill graph. `slips` counts what the
 small model gets wrong that stands on the card, as it ships, in easy and in hard requests, or in runs that are given.
@@ -16,9 +16,6 @@ excludes 0.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
 import re
 import tempfile
 import time
@@ -29,10 +26,9 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from agentfw import Episode, Host, HostOptions
-from agentfw.runs import RunFolder, parse_spec, read_spec
-from agentfw.runs.run import Run
-from agentfw.statistics import bootstrap
+from agentfw import Episode, Host
+from agentfw.runs import RunFolder
+from agentfw_benchmarks import Options, played, print_markdown, shown, spec_named, tell, triple_of
 from agentfw_papers.worlds.assistant.card_teacher import Habits, teach
 from agentfw_papers.worlds.assistant.domains import load_domains
 
@@ -48,14 +44,7 @@ SLIPS = (
 def play(values: Mapping[str, Any], host: Host, home: Path) -> tuple[RunFolder, float]:
     """A run or training, continued if it is there already, and the CPU seconds that it took now."""
     began = time.process_time()
-    known = sorted(path.parent for path in home.glob("*/run.json"))
-    run = Run.open(RunFolder.open(known[0]), host) if known else Run.create(parse_spec(values), host, home)
-    asyncio.run(run.execute())
-    return run.folder, time.process_time() - began
-
-
-def of_spec(host: Host, name: str, **more: Any) -> dict[str, Any]:
-    return {**read_spec(Path(host.find_spec(name).path)), **more}
+    return played(values, host, home), time.process_time() - began
 
 
 def runs(host: Host, home: Path, episodes: int) -> dict[str, Any]:
@@ -65,9 +54,9 @@ def runs(host: Host, home: Path, episodes: int) -> dict[str, Any]:
         for memory in (True, False):
             title = f"{name}, {'skillgraph' if memory else 'no memory'}"
             more: dict[str, Any] = {} if memory else {"memories": []}
-            folder, took = play(of_spec(host, name, episodes=episodes, **more), host, home / title)
+            folder, took = play(spec_named(host, name, episodes=episodes, **more), host, home / title)
             outcomes = [record["outcome"] for record in folder.metrics()]
-            rows[title] = {figure: _interval([one[figure] for one in outcomes]) for figure in FIGURES}
+            rows[title] = {figure: triple_of([one[figure] for one in outcomes]) for figure in FIGURES}
             seconds += took
     return {"rows": rows, "seconds": seconds, "met": seconds <= MOST_SECONDS}
 
@@ -76,14 +65,14 @@ def training(host: Host, home: Path, seeds: Sequence[int], updates: int, tasks: 
     rows: dict[str, Any] = {}
     gains: list[list[dict[str, float]]] = []
     for seed in seeds:
-        values = of_spec(host, "train-tiny-assistant", seed=seed, updates=updates)
+        values = spec_named(host, "train-tiny-assistant", seed=seed, updates=updates)
         values["environment"] = {"name": "assistant", "settings": {"style": "card", "difficulty": "hard"}}
         values["evaluation"] |= {"every": updates, "tasks": tasks}
         folder, seconds = play(values, host, home / str(seed))
         stages = folder.stages()
         before, after = ([one["outcome"] for one in stages[update]] for update in (min(stages), max(stages)))
         for stage, outcomes in (("before", before), ("after", after)):
-            rows[f"{seed}, {stage}"] = {figure: _interval([one[figure] for one in outcomes]) for figure in FIGURES}
+            rows[f"{seed}, {stage}"] = {figure: triple_of([one[figure] for one in outcomes]) for figure in FIGURES}
         gains.append(
             [
                 {figure: late[figure] - early[figure] for figure in FIGURES}
@@ -95,7 +84,7 @@ def training(host: Host, home: Path, seeds: Sequence[int], updates: int, tasks: 
     of_users = {
         figure: [fmean(gain[figure] for gain in some) for some in zip(*gains, strict=True)] for figure in FIGURES
     }
-    found = {figure: _interval(values) for figure, values in of_users.items()}
+    found = {figure: triple_of(values) for figure, values in of_users.items()}
     return {"rows": rows, "gain": found, "met": found["procedure"][1] > 0}
 
 
@@ -103,7 +92,7 @@ def slips(host: Host, home: Path, episodes: int, others: Sequence[Path]) -> dict
     """Of runs that were played before, or of the model as it ships."""
     folders = {str(other): RunFolder.open(next(other.glob("**/run.json")).parent) for other in others}
     for difficulty in () if others else ("easy", "hard"):
-        values = of_spec(host, "tiny-assistant", episodes=episodes)
+        values = spec_named(host, "tiny-assistant", episodes=episodes)
         values["environment"] = {"name": "assistant", "settings": {"style": "card", "difficulty": difficulty}}
         folders[difficulty], _ = play(values, host, home / difficulty)
     rows = {}
@@ -152,23 +141,32 @@ _STATED = re.compile(r"^\w+: likes (.*)$", re.MULTILINE)
 _READS_ALL = Habits(load_domains(""), Random(1), share=1.0)
 
 
-def _interval(values: Sequence[float]) -> tuple[float, float, float]:
-    found = bootstrap(values)
-    return found.estimate, found.low, found.high
+def show(result: Mapping[str, Any]) -> None:
+    for name, found in result.items():
+        rows = {**found["rows"], **({"gain": found["gain"]} if "gain" in found else {})}
+        if name == "slips":
+            print_markdown([name, *SLIPS], [[title, *(row[what] for what in SLIPS)] for title, row in rows.items()])
+        else:
+            cells = [[title, *(shown(row[figure]) for figure in FIGURES)] for title, row in rows.items()]
+            print_markdown([name, *FIGURES], cells)
+            seconds = found.get("seconds", 0.0) + sum(row.get("seconds", 0.0) for row in found["rows"].values())
+            print(f"{seconds:.0f} s of CPU; required: {'met' if found['met'] else 'not met'}")
+        print()
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = Options(
+        __doc__,
+        episodes=(480, "requests of each run that isn't a training"),
+        seeds=[1, 2, 3],
+        updates=(12, "updates of a training"),
+        tasks=(96, "requests before and after a training"),
+    )
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--episodes", type=int, default=480, help="requests of each run that isn't a training")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--updates", type=int, default=12, help="updates of a training")
-    parser.add_argument("--tasks", type=int, default=96, help="requests before and after a training")
     parser.add_argument("--home", type=Path, help="keep the run folders here, and go on with those that are there")
     parser.add_argument("--run", action="append", type=Path, default=[], help="count the slips of this run instead")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
-    host = Host.load(HostOptions(disabled=("all",)))
+    host = Host.load()
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
         home = given.home or Path(scratch)
@@ -178,23 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             result["slips"] = slips(host, home / "slips", given.episodes, given.run)
         if "training" in given.rows:
             result["training"] = training(host, home / "training", given.seeds, given.updates, given.tasks)
-    print(json.dumps(result) if given.json else "\n\n".join(_table(name, one) for name, one in result.items()))
-    return result
-
-
-def _table(name: str, found: Mapping[str, Any]) -> str:
-    rows = {**found["rows"], **({"gain": found["gain"]} if "gain" in found else {})}
-    if name == "slips":
-        head = [f"| {name} | {' | '.join(SLIPS)} |", f"|{' --- |' * (len(SLIPS) + 1)}"]
-        return "\n".join(
-            head + [f"| {title} | {' | '.join(str(row[what]) for what in SLIPS)} |" for title, row in rows.items()]
-        )
-    lines = [f"| {name} | {' | '.join(FIGURES)} |", f"|{' --- |' * (len(FIGURES) + 1)}"]
-    for title, row in rows.items():
-        cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*row[figure]) for figure in FIGURES]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    seconds = found.get("seconds", 0.0) + sum(row.get("seconds", 0.0) for row in found["rows"].values())
-    return "\n".join([*lines, f"{seconds:.0f} s of CPU; required: {'met' if found['met'] else 'not met'}"])
+    return tell(result, given.json, show)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What the world of the assistant must hold before anything is learned in it, at full size.
 
-    python tests/benchmarks/assistant_world.py
-    python tests/benchmarks/assistant_world.py --rows references faults --json
-    python tests/benchmarks/assistant_world.py --share 0.02                       # the same, quickly
+    python plugins/papers/benchmarks/assistant_world.py
+    python plugins/papers/benchmarks/assistant_world.py --rows references faults --json
+    python plugins/papers/benchmarks/assistant_world.py --share 0.02                       # the same, quickly
 
 | row | required |
 | --- | --- |
@@ -19,7 +19,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -36,6 +35,7 @@ import numpy
 
 from agentfw import Engagement, Episode, Generation, Intervention, Moment, Policy, PolicyAgent, Request, Task
 from agentfw.statistics import bootstrap
+from agentfw_benchmarks import Options, outcomes_of_references
 from agentfw_papers.rewards.log_preference import LogPreferenceSettings
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.catalogue import Catalogue, Item
@@ -86,11 +86,9 @@ def repeat(share: float) -> Found:
 
 
 def references(share: float) -> Found:
-    environment, found = world(), dict[str, list[float]]()
-    for task in environment.tasks(round(4000 * share), 7, "test"):
-        for name, figures in environment.references(task).items():
-            found.setdefault(name, []).append(figures["satisfaction"])
-    means = {name: bootstrap(values) for name, values in found.items()}
+    environment = world()
+    outcomes = outcomes_of_references(environment, environment.tasks(round(4000 * share), 7, "test"))
+    means = {name: bootstrap([one["satisfaction"] for one in some]) for name, some in outcomes.items()}
     at = {name: one.estimate for name, one in means.items()}
     met = abs(at["random"] - 0.5) <= 0.02 and at["most famous"] <= 0.6 and at["stated profile"] <= 0.7
     text = ", ".join(f"{name} {one}" for name, one in means.items())
@@ -241,10 +239,8 @@ ROWS: dict[str, Callable[[float], Found]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = Options(__doc__, share=(1.0, "share of the full size"))
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--share", type=float, default=1.0, help="Share of the full size.")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     result: dict[str, Any] = {}
     for name in options.rows:

@@ -1,7 +1,7 @@
 """How long to think, learned with a clock and without one: the tables and pictures of docs/results/deliberation.md.
 
-    python tests/benchmarks/deliberation_table.py
-    python tests/benchmarks/deliberation_table.py --setting chain --tables tables --pictures docs/pictures --json
+    python plugins/papers/benchmarks/deliberation_table.py
+    python plugins/papers/benchmarks/deliberation_table.py --setting chain --tables tables --pictures FOLDER --json
 
 Two tables learn from the same tasks, one in a world where thinking takes time and one where it doesn't. Each is then
 played in both worlds, on the same other tasks. The paper's figures stand beside ours where its text still has them.
@@ -14,9 +14,6 @@ played in both worlds, on the same other tasks. The paper's figures stand beside
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +23,7 @@ from agentfw import Episode, Intervention
 from agentfw.report import Canvas, Series, line_chart
 from agentfw.runs import in_processes, usual_processes
 from agentfw.statistics import Interval, bootstrap
+from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
 from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
 from agentfw_plugins.learners.table_training import play, train
 from agentfw_plugins.policies.qtable import QTablePolicy
@@ -152,84 +150,46 @@ def _count(episode: Episode, chosen: dict[str, list[int]]) -> None:
             chosen.setdefault(state, [0] * len(_MODES))[int(event.data["mode"]) - 1] += 1
 
 
-def measure(
-    settings: Sequence[str],
-    training: int,
-    episodes: int,
-    seed: int,
-    jobs: int | None,
-    tables: Path | None,
-    pictures: Path | None,
-) -> dict[str, Any]:
-    rows = []
-    began, worked = time.perf_counter(), _worked()
-    for setting in settings:
-        table = measure_deliberation(setting, training=training, episodes=episodes, seed=seed, processes=jobs)
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    rows, watch = [], Stopwatch()
+    size = {name: getattr(options, name) for name in ("training", "episodes", "seed")}
+    for setting in options.setting or ["single", "chain"]:
+        table = measure_deliberation(setting, **size, processes=options.jobs)
         for row in table.rows:
-            figures = {
-                name: {"mean": one.estimate, "low": one.low, "high": one.high} for name, one in row.figures.items()
-            }
+            figures = {name: bounds_of(one) for name, one in row.figures.items()}
             rows.append({"setting": setting, "trained": row.trained, "played": row.played, **figures})
-        if tables is not None:
-            tables.mkdir(parents=True, exist_ok=True)
+        if options.tables is not None:
+            options.tables.mkdir(parents=True, exist_ok=True)
             for world, one in table.tables.items():
-                one.save(tables / f"deliberation-{setting}-{world}.json")
-        if pictures is not None:
-            (pictures / f"deliberation-{setting}.svg").write_text(table.picture().to_svg(), "utf-8")
-    took = {"seconds": round(time.perf_counter() - began, 1), "cpu_seconds": round(_worked() - worked, 1)}
-    return {"training": training, "episodes": episodes, "seed": seed, **took, "rows": rows}
+                one.save(options.tables / f"deliberation-{setting}-{world}.json")
+        if options.pictures is not None:
+            (options.pictures / f"deliberation-{setting}.svg").write_text(table.picture().to_svg(), "utf-8")
+    return {**size, **watch.took(), "rows": rows}
 
 
-def _worked() -> float:
-    """Seconds of CPU time, of this process and of its workers that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--setting", choices=("single", "chain"), action="append")
-    parser.add_argument("--training", type=int, default=20_000)
-    parser.add_argument("--episodes", type=int, default=3000)
-    parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--jobs", type=int)
-    parser.add_argument("--tables", type=Path, help="a folder for the tables")
-    parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    settings = options.setting or ["single", "chain"]
-    result = measure(
-        settings,
-        options.training,
-        options.episodes,
-        options.seed,
-        options.jobs,
-        options.tables,
-        options.pictures,
-    )
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(
         f"{result['training']} episodes to learn from, {result['episodes']} to measure on, seed {result['seed']}; "
         f"means and 95% intervals, the paper's figures in brackets; {result['seconds']:.0f} s, "
         f"{result['cpu_seconds']:.0f} s of CPU time"
     )
-    print("| setting | trained | played | " + " | ".join(FIGURES) + " |")
-    print("| --- | --- | --- |" + " --- |" * len(FIGURES))
+    table = []
     for row in result["rows"]:
-        paper = PAPER.get((row["setting"], row["trained"], row["played"]), {})
-        cells = [_cell(name, row[name], paper.get(name)) for name in FIGURES]
-        print(f"| {row['setting']} | {row['trained']} | {row['played']} | " + " | ".join(cells) + " |")
-    return result
+        names = [row[name] for name in ("setting", "trained", "played")]
+        paper = PAPER.get(tuple(names), {})
+        cells = [shown(row[name], "+.2f" if name == "return" else ".1%") for name in FIGURES]
+        table.append([*names, *map(beside, cells, map(paper.get, FIGURES))])
+    print_markdown(["setting", "trained", "played", *FIGURES], table)
 
 
-def _cell(name: str, figure: dict[str, float], paper: str | None) -> str:
-    if name == "return":
-        text = f"{figure['mean']:+.2f} [{figure['low']:+.2f}, {figure['high']:+.2f}]"
-    else:
-        text = f"{figure['mean']:.1%} [{figure['low']:.1%}, {figure['high']:.1%}]"
-    return text if paper is None else f"{text} ({paper})"
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__, training=20_000, episodes=3000, seed=42)
+    parser.add_argument("--setting", choices=("single", "chain"), action="append")
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--tables", type=Path, help="a folder for the tables")
+    parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
+    options = parser.parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

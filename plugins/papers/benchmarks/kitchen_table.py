@@ -1,7 +1,7 @@
 """Tutoring with cooking, one rule under each interface, with one dish and with several; for docs/results/kitchen.md.
 
-    python tests/benchmarks/kitchen_table.py
-    python tests/benchmarks/kitchen_table.py --variant multi --pictures docs/pictures --json
+    python plugins/papers/benchmarks/kitchen_table.py
+    python plugins/papers/benchmarks/kitchen_table.py --variant multi --pictures FOLDER --json
 
 Every interface meets the same kitchens, so differences are taken kitchen by kitchen. With one dish: every family of
 dishes with every length of problem. With several: every case with 2 to 4 dishes, 2 to 4 problems and 1 or 2 burners.
@@ -12,9 +12,6 @@ stands below each table.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -26,6 +23,7 @@ from agentfw import Episode, Time, parse_interface
 from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.runs import in_processes, usual_processes
 from agentfw.statistics import Interval, PairedDifference, bootstrap, paired_difference
+from agentfw_benchmarks import Options, Stopwatch, bounds_of, print_markdown, shown, tell
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.kitchen_settings import CASES, DISHES, LESSONS
 from agentfw_papers.worlds.kitchen.observations import SIGNALS
@@ -43,20 +41,8 @@ PLAYERS = {
 }
 """The interface, and whether the rule tutors only up to the next signal that it expects; the paper has no such loop."""
 FIGURES = (
-    "utility",
-    "charged",
-    "dishes",
-    "critical",
-    "soft",
-    "problems",
-    "elapsed",
-    "seen",
-    "delay",
-    "switches",
-    "stretches",
-    "interrupted",
-    "resumed",
-    "restarted",
+    *("utility", "charged", "dishes", "critical", "soft", "problems", "elapsed"),
+    *("seen", "delay", "switches", "stretches", "interrupted", "resumed", "restarted"),
 )
 """`charged` is the utility with each poll of the interface paid for like a check; `seen` is how long after a signal the
 agent is shown it, `delay` how long after it the dish is finished."""
@@ -211,59 +197,38 @@ def polls(episode: Episode, every: Time) -> int:
     return count
 
 
-def measure(
-    variants: Sequence[str], structures: int | None, seed: int, jobs: int | None, pictures: Path | None
-) -> dict[str, Any]:
-    tables = []
-    began, worked = time.perf_counter(), _worked()
-    for variant in variants:
-        table = measure_kitchen(variant, structures=structures or STRUCTURES[variant], seed=seed, processes=jobs)
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    tables, watch = [], Stopwatch()
+    for variant in options.variant or ["one", "multi"]:
+        structures = options.structures or STRUCTURES[variant]
+        table = measure_kitchen(variant, structures=structures, seed=options.seed, processes=options.jobs)
         tables.append({"variant": variant, "kitchens": table.kitchens, "rows": _rows(table)})
-        if pictures is not None:
-            (pictures / f"kitchen-{variant}.svg").write_text(table.picture().to_svg(), "utf-8")
-    took = {"seconds": round(time.perf_counter() - began, 1), "cpu_seconds": round(_worked() - worked, 1)}
-    return {"seed": seed, **took, "tables": tables}
+        if options.pictures is not None:
+            (options.pictures / f"kitchen-{variant}.svg").write_text(table.picture().to_svg(), "utf-8")
+    return {"seed": options.seed, **watch.took(), "tables": tables}
 
 
 def _rows(table: KitchenTable) -> list[dict[str, Any]]:
     rows = []
     for row in table.rows:
-        found: dict[str, Any] = {name: _bounds(one) for name, one in row.figures.items()}
+        found: dict[str, Any] = {name: bounds_of(one) for name, one in row.figures.items()}
         if row.difference is not None:
-            found["difference"] = {**_bounds(row.difference.difference), "p": row.difference.p_value}
+            found["difference"] = {**bounds_of(row.difference.difference), "p": row.difference.p_value}
         rows.append({"family": row.family, "player": row.player, **found})
     return rows
 
 
-def _bounds(one: Interval) -> dict[str, float]:
-    return {"mean": one.estimate, "low": one.low, "high": one.high}
-
-
-def _worked() -> float:
-    """Seconds of CPU time, of this process and of its workers that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = Options(__doc__, seed=42)
     parser.add_argument("--variant", choices=("one", "multi"), action="append")
     parser.add_argument("--structures", type=int, help="kitchens a cell; 40 with one dish and 12 with several")
-    parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    variants = options.variant or ["one", "multi"]
-    result = measure(variants, options.structures, options.seed, options.jobs, options.pictures)
-    if options.json:
-        print(json.dumps(result, indent=2))
-    else:
-        _tell(result)
-    return result
+    return tell(measure(options), options.json, show)
 
 
-def _tell(result: dict[str, Any]) -> None:
+def show(result: dict[str, Any]) -> None:
     print(
         f"seed {result['seed']}; means and 95% intervals; difference: in utility, to event_driven in the same "
         f"kitchens; {result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s of CPU time"
@@ -281,16 +246,11 @@ def _tell(result: dict[str, Any]) -> None:
 
 
 def _print(rows: Sequence[dict[str, Any]], figures: Sequence[str], *first: str) -> None:
-    print("| " + " | ".join([*first, "interface", *figures]) + " |")
-    print("|" + " --- |" * (len(first) + 1 + len(figures)))
+    table = []
     for row in rows:
-        cells = [_cell(name, row[name]) if name in row else "" for name in figures]
-        print("| " + " | ".join([*(row[name] for name in first), row["player"], *cells]) + " |")
-
-
-def _cell(name: str, figure: dict[str, float]) -> str:
-    shape = f".{DECIMALS.get(name, 3)}f"
-    return f"{figure['mean']:{shape}} [{figure['low']:{shape}}, {figure['high']:{shape}}]"
+        cells = [shown(row[name], f".{DECIMALS.get(name, 3)}f") if name in row else "" for name in figures]
+        table.append([*(row[name] for name in first), row["player"], *cells])
+    print_markdown([*first, "interface", *figures], table)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,22 @@
 """Kills a loop at random moments, lets it go on each time, and compares its table with that of an undisturbed loop.
 
-    python tests/benchmarks/loop_kill.py --kills 20
-    python tests/benchmarks/loop_kill.py --kills 3 --seed 2 --json
+    python plugins/papers/benchmarks/loop_kill.py --kills 20
+    python plugins/papers/benchmarks/loop_kill.py --kills 3 --seed 2 --json
 
 The loop is small: three variants of one round each. Kills are spread over its work, counted in lines of journals.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from agentfw_benchmarks import AGENTFW, Options, tell
 
 SPEC = """
 rounds = 1
@@ -63,7 +62,7 @@ trains = false
 
 
 def start(spec: Path, folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "agentfw_cli.main", "loop", "--spec", str(spec), "--folder", str(folder), "--json"]
+    command = [*AGENTFW, "loop", "--spec", str(spec), "--folder", str(folder), "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -81,11 +80,7 @@ def finish(spec: Path, folder: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
+    options = Options(__doc__, kills=20, seed=7).parse_args(arguments)
     generator, hit = random.Random(options.seed), 0
     with tempfile.TemporaryDirectory() as work:
         spec = Path(work) / "loop.toml"
@@ -101,9 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             process.communicate()
             hit += process.returncode < 0
         equal = finish(spec, killed) == whole
+    words = "{hit} of {kills} kills hit it; equal table: {equal}"
     found = {"kills": options.kills, "hit": hit, "equal": equal}
-    print(json.dumps(found) if options.json else f"{hit} of {options.kills} kills hit it; equal table: {equal}")
-    return found
+    return tell(found, options.json, lambda found: print(words.format_map(found)))
 
 
 if __name__ == "__main__":

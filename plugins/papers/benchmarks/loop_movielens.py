@@ -1,7 +1,7 @@
 """The loop of the assistant on a public log: what MovieLens-100k says of memory, rewards and training.
 
-    python tests/benchmarks/loop_movielens.py --folder loops/movielens
-    python tests/benchmarks/loop_movielens.py --variant A1 --variant C5 --data FOLDER --json
+    python plugins/papers/benchmarks/loop_movielens.py --folder loops/movielens
+    python plugins/papers/benchmarks/loop_movielens.py --variant A1 --variant C5 --data FOLDER --json
 
 Each user's last six likes become requests, in order: the movie that was liked beside four of nearly the same
 popularity. What came before is the log that the preference model is fitted on. A like is a rating of 4 or 5. Tastes are
@@ -11,46 +11,42 @@ not known, so the assistant has no more than titles, genres, age and occupation.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from preference_movielens import folder, rows
-
-from agentfw import Host, HostOptions
-from agentfw.loops import Loop, LoopSpec, read_loop
+from agentfw import Host
+from agentfw.loops import Loop, LoopSpec, Result, read_loop
+from agentfw_benchmarks import Options, bounds_of, print_markdown, shown, tell
+from agentfw_benchmarks.movielens import folder, rows
 
 REQUESTS = 6
 EPISODES = {"live": 960, "exam": 960}
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", help="Directory of ml-100k in RecBole's format. Default: downloaded from PyPI.")
-    parser.add_argument("--folder", type=Path, default=Path("loops/movielens"), help="Directory of the loop.")
-    parser.add_argument(
-        "--variant", action="append", default=[], help="Variants beside Full. Default: those of --quick."
-    )
-    parser.add_argument("--json", action="store_true")
+    parser = Options(__doc__, data=("", "directory of ml-100k in RecBole's format; default: downloaded from PyPI"))
+    parser.add_argument("--folder", type=Path, default=Path("loops/movielens"), help="directory of the loop")
+    parser.add_argument("--variant", action="append", default=[], help="beside Full; default: those of --quick")
     options = parser.parse_args(arguments)
     log = options.folder.resolve().with_name(f"{options.folder.name}-log")
-    facts = write_log(Path(folder(options.data)), log)
-    host = Host.load(HostOptions())
+    facts = write_log(folder(options.data), log)
+    host = Host.load()
     spec = on_log(read_loop(Path(host.find_spec("loop-assistant").path)), log)
     result = Loop.at(options.folder, spec.chosen(options.variant or spec.quick), seeds=1).do(host)
-    if options.json:
-        print(json.dumps({**facts, **result.to_record()}))
-        return facts
-    print("  ".join(f"{name}: {count:,}" for name, count in facts.items()))
-    print("| variant | satisfaction | judge | satisfaction beside Full |", "| --- | --- | --- | --- |", sep="\n")
-    for row in result.rows:
-        difference = row.differences["satisfaction"].difference if row.differences else None
-        beside = f"{difference.estimate:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}]" if difference else ""
-        print(f"| {row.variant} | {row.means['satisfaction']:.3f} | {row.means['judge']:.3f} | {beside} |")
+    tell({**facts, **result.to_record()}, options.json, lambda record: show(facts, result))
     return facts
+
+
+def show(facts: Mapping[str, int], result: Result) -> None:
+    print("  ".join(f"{name}: {count:,}" for name, count in facts.items()))
+    table = []
+    for row in result.rows:
+        beside = shown(bounds_of(row.differences["satisfaction"].difference), "+.3f") if row.differences else ""
+        table.append([row.variant, *(f"{row.means[name]:.3f}" for name in ("satisfaction", "judge")), beside])
+    print_markdown(["variant", "satisfaction", "judge", "satisfaction beside Full"], table)
 
 
 def write_log(data: Path, log: Path) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """What the agent of a loop's cell was shown in its exam, day by day: how many recalled wishes were true of the user?
 
     agentfw loop assistant --quick --folder loops/assistant
-    python tests/benchmarks/loop_recall.py loops/assistant/cells/Full-1
+    python plugins/papers/benchmarks/loop_recall.py loops/assistant/cells/Full-1
 
 A wish counts if it is about what the user asks for. It is right if it names the user's favourite value of a question.
 Then the communities of the memory: of two users of one community, how often are they of one circle of taste? If memory
@@ -10,8 +10,6 @@ doesn't pay, this tells whether too little is recalled, or the wrong things.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import shutil
 import tempfile
@@ -23,6 +21,7 @@ from typing import Any
 
 from agentfw import Episode
 from agentfw.runs import RunFolder
+from agentfw_benchmarks import Options, print_markdown, tell
 from agentfw_memory import SkillGraph
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.people import People
@@ -31,9 +30,8 @@ _WISH = re.compile(r"^- (s\d+): For (\w+), (prefer|avoid|give|provide) ([^(\n]*)
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("cell", type=Path, help="Directory of a cell of a loop in the world assistant.")
-    parser.add_argument("--json", action="store_true")
+    parser = Options(__doc__)
+    parser.add_argument("cell", type=Path, help="directory of a cell of a loop in the world assistant")
     options = parser.parse_args(arguments)
     (home,) = (options.cell / "exam").iterdir()
     folder = RunFolder.open(home)
@@ -45,15 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         days[int(request["day"])].update(["requests", *_shown(episode, request["scenarios"], people)])
     found = [{"day": day, **_rates(counts)} for day, counts in sorted(days.items())]
     levels = _communities(options.cell / "exam-store" / "skills.db", people)
-    if options.json:
-        print(json.dumps({"days": found, "communities": levels}))
-    else:
-        for rows in filter(None, (found, levels)):
-            print(f"| {' | '.join(rows[0])} |", "|" + " --- |" * len(rows[0]), sep="\n")
-            for row in rows:
-                print(f"| {' | '.join('' if value is None else f'{value:.4g}' for value in row.values())} |")
-            print()
+    tell({"days": found, "communities": levels}, options.json, show)
     return found
+
+
+def show(result: Mapping[str, list[dict[str, Any]]]) -> None:
+    for rows in filter(None, result.values()):
+        cells = [["" if value is None else f"{value:.4g}" for value in row.values()] for row in rows]
+        print_markdown(list(rows[0]), cells)
+        print()
 
 
 def _communities(store: Path, people: People) -> list[dict[str, Any]]:

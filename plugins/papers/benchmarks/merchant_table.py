@@ -1,7 +1,7 @@
 """The merchant world in figures: reference planners, PARPO on the linear planner, and what the memory adds.
 
-    python tests/benchmarks/merchant_table.py --work FOLDER
-    python tests/benchmarks/merchant_table.py --work FOLDER --rows preference model --json
+    python plugins/papers/benchmarks/merchant_table.py --work FOLDER
+    python plugins/papers/benchmarks/merchant_table.py --work FOLDER --rows preference model --json
 
 Rows: simple planners on test tasks (`references`); `agentfw train merchant` before and after, seed by seed, on held-out
 tasks (`trainings`), the same with the preference model as the only personal reward (`preference`, extra `rewardmodels`)
@@ -13,17 +13,16 @@ What is in FOLDER is not done again.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from agentfw import Host, Run
-from agentfw.runs import RunFolder, parse_spec, read_spec
-from agentfw.statistics import Interval, paired_difference
+from agentfw import Host
+from agentfw.runs import RunFolder
+from agentfw_benchmarks import Options, difference_of, print_markdown, shown, tell
+from agentfw_benchmarks.runs import outcomes_of_references, played, spec_named
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
 
 TRAININGS = ("trainings", "preference", "model")
@@ -33,33 +32,21 @@ FIGURES = ("score", "profile_match", "authenticity", "logic", "completion", "dep
 
 def references(count: int) -> dict[str, dict[str, float]]:
     env = MerchantMarket()
-    found: dict[str, list[Mapping[str, float]]] = {}
-    for task in env.tasks(count, 7, "test"):
-        for name, figures in env.references(task).items():
-            found.setdefault(name, []).append(figures)
+    found = outcomes_of_references(env, env.tasks(count, 7, "test"))
     return {name: {one: fmean(row[one] for row in rows) for one in FIGURES} for name, rows in found.items()}
-
-
-def played(folder: Path, spec: Mapping[str, Any], host: Host) -> RunFolder:
-    """A run or training with this spec, played unless it is there."""
-    for about in folder.glob("*/run.json"):
-        return RunFolder.open(about.parent)
-    run = Run.create(parse_spec(dict(spec)), host, folder)
-    asyncio.run(run.execute())
-    return run.folder
 
 
 def trainings(row: str, options: argparse.Namespace, host: Host) -> list[dict[str, Any]]:
     """A training in each seed, and what the held-out tasks gained."""
-    spec = read_spec(Path(host.find_spec("train-merchant-tiny" if row == "model" else "train-merchant").path))
+    spec = spec_named(host, "train-merchant-tiny" if row == "model" else "train-merchant")
     if row == "preference":
-        settings = {"model": str(Path(options.work) / "preferences")}
+        settings = {"model": str(options.work / "preferences")}
         spec["rewards"] = ["merchant_base", {"name": "merchant_preference", "settings": settings}]
     last = options.updates
     spec |= {"updates": last, "evaluation": {**spec["evaluation"], "every": last, "tasks": options.tasks}}
     found: list[dict[str, Any]] = []
     for seed in options.seeds:
-        folder = played(Path(options.work) / f"{row}-{seed}", {**spec, "seed": seed}, host)
+        folder = played({**spec, "seed": seed}, host, options.work / f"{row}-{seed}")
         found += [
             {"rewards": row, "seed": seed, "figure": figure} | gain(folder, last, figure)
             for figure in ("visible_score", "score", "profile_match")
@@ -70,17 +57,16 @@ def trainings(row: str, options: argparse.Namespace, host: Host) -> list[dict[st
 def gain(folder: RunFolder, updates: int, figure: str) -> dict[str, Any]:
     stages = folder.stages()
     before, after = ([record["outcome"][figure] for record in stages[update]] for update in (0, updates))
-    found = paired_difference(after, before)
-    return {"before": fmean(before), "after": fmean(after), **_bounds(found.difference)}
+    return {"before": fmean(before), "after": fmean(after), "difference": difference_of(after, before)}
 
 
 def matches(seed: int, memory: bool, options: argparse.Namespace, host: Host) -> dict[str, float]:
     """The mean profile match of each test merchant after their first day, with the planner that ships."""
-    spec = read_spec(Path(host.find_spec("merchant").path))
+    spec = spec_named(host, "merchant")
     spec["environment"]["settings"] |= {"test_merchants": options.merchants}
     spec |= {"episodes": options.days * options.merchants, "concurrency": options.merchants, "seed": seed}
     spec |= {"sampling": {"temperature": 0.0}, "memories": spec["memories"] if memory else []}
-    run = played(Path(options.work) / f"memory-{seed}-{memory}", spec, host)
+    run = played(spec, host, options.work / f"memory-{seed}-{memory}")
     found: dict[str, list[float]] = {}
     for episode in run.episodes():
         if episode.task.index >= options.merchants:
@@ -98,56 +84,45 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             result["trainings"] += trainings(row, options, host)
     for seed in options.seeds if "memory" in options.rows else ():
         with_it, without = (matches(seed, memory, options, host) for memory in (True, False))
-        difference = paired_difference(with_it, without)
-        row_of_seed = {"seed": seed, "with": fmean(with_it.values()), "without": fmean(without.values())}
-        result["memory"].append(row_of_seed | _bounds(difference.difference) | {"p": difference.p_value})
+        means = {"with": fmean(with_it.values()), "without": fmean(without.values())}
+        result["memory"].append({"seed": seed, **means, "difference": difference_of(with_it, without)})
     return {**result, "seconds": round(time.perf_counter() - began, 1)}
 
 
-def _bounds(one: Interval) -> dict[str, float]:
-    return {"mean": one.estimate, "low": one.low, "high": one.high}
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--work", required=True, help="a folder for the runs")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
-    parser.add_argument("--updates", type=int, default=24)
-    parser.add_argument("--tasks", type=int, default=192, help="to evaluate on")
-    parser.add_argument("--merchants", type=int, default=96, help="of the split test")
-    parser.add_argument("--days", type=int, default=5)
-    parser.add_argument("--references", type=int, default=960, help="tasks of the reference planners")
+    parser = Options(
+        __doc__,
+        work=(Path, "a folder for the runs"),
+        seeds=[7, 8, 9],
+        updates=24,
+        tasks=(192, "to evaluate on"),
+        merchants=(96, "of the split test"),
+        days=5,
+        references=(960, "tasks of the reference planners"),
+    )
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=["references", "trainings", "memory"])
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    result = measure(options)
-    if options.json:
-        print(json.dumps(result, indent=2))
-    else:
-        _tell(result)
-    return result
+    return tell(measure(options), options.json, show)
 
 
-def _tell(result: Mapping[str, Any]) -> None:
+def show(result: Mapping[str, Any]) -> None:
     if result["references"]:
-        print("| planner | " + " | ".join(FIGURES) + " |\n| --- |" + " --- |" * len(FIGURES))
-    for name, figures in result["references"].items():
-        print(f"| {name} | " + " | ".join(f"{figures[one]:.3f}" for one in FIGURES) + " |")
+        rows = [[name, *(f"{one[figure]:.3f}" for figure in FIGURES)] for name, one in result["references"].items()]
+        print_markdown(["planner", *FIGURES], rows)
     if result["trainings"]:
-        print("\n| rewards | seed | figure | before | after | difference |\n| --- | --- | --- | --- | --- | --- |")
-    for row in result["trainings"]:
-        print(
-            f"| {row['rewards']} | {row['seed']} | {row['figure']} | {row['before']:.3f} | {row['after']:.3f} | "
-            f"{row['mean']:+.3f} [{row['low']:.3f}, {row['high']:.3f}] |"
-        )
+        print()
+        rows = []
+        for row in result["trainings"]:
+            means = [f"{row['before']:.3f}", f"{row['after']:.3f}"]
+            rows.append([row["rewards"], row["seed"], row["figure"], *means, shown(row["difference"], "+.3f")])
+        print_markdown(["rewards", "seed", "figure", "before", "after", "difference"], rows)
     if result["memory"]:
         print("\nProfile match of test merchants, with skillgraph and without:\n")
-        print("| seed | with | without | difference | p |\n| --- | --- | --- | --- | --- |")
-    for row in result["memory"]:
-        print(
-            f"| {row['seed']} | {row['with']:.2f} | {row['without']:.2f} | "
-            f"{row['mean']:+.2f} [{row['low']:.2f}, {row['high']:.2f}] | {row['p']:.3f} |"
-        )
+        rows = []
+        for row in result["memory"]:
+            means = [f"{row['with']:.2f}", f"{row['without']:.2f}"]
+            rows.append([row["seed"], *means, shown(row["difference"], "+.2f"), f"{row['difference']['p']:.3f}"])
+        print_markdown(["seed", "with", "without", "difference", "p"], rows)
     print(f"\n{result['seconds']} s")
 
 

@@ -5,8 +5,8 @@ thread, unless OMP_NUM_THREADS says otherwise. The seeds alternate between the t
 training from its first evaluation to its summary, the start of the learner's process included. A timeline of the phases
 says where it went: how long the policy played, the learner learned, both, and neither.
 
-    python tests/benchmarks/overlap.py                                    # 3 seeds of 20 updates, on two idle cores
-    python tests/benchmarks/overlap.py --updates 5 --seeds 1 --json
+    python plugins/papers/benchmarks/overlap.py               # 3 seeds of 20 updates, on two idle cores
+    python plugins/papers/benchmarks/overlap.py --updates 5 --seeds 1 --json
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 
 from agentfw import Host, Run
-from agentfw.runs import parse_spec, read_spec
-from agentfw.runs.observer import Observer
-from agentfw.statistics import bootstrap
+from agentfw.runs import parse_spec
+from agentfw.runs.observers.observer import Observer
+from agentfw_benchmarks import Options, spec_named, triple_of
 
-SPEC = Path(__file__).parents[2] / "plugins/papers/agentfw_papers/worlds/budget/specs/train-budget.toml"
 LEARNER = {"model": "tiny-sums", "weights": "all", "learning_rate": 1e-4, "tokens": 16384}
 
 
@@ -65,10 +64,15 @@ class Timeline(Observer):
         return time.perf_counter() - self.began
 
 
-def train(root: Path, **changes: Any) -> dict[str, Any]:
-    """One training of the spec `train-budget` with these keys changed, and what came of it."""
-    values = {**read_spec(SPEC), **changes}
-    run = Run.create(parse_spec(values), Host.load(), root)
+def train(
+    root: Path, options: argparse.Namespace, seed: int, staleness: int, every: int, **learner: float
+) -> dict[str, Any]:
+    """One training of the spec `train-budget`, evaluated every so many updates, and what came of it."""
+    host = Host.load()
+    values = spec_named(host, "train-budget", seed=seed, staleness=staleness, updates=options.updates)
+    values["learner"] = {"name": "lora", "settings": {**LEARNER, **learner}}
+    values["evaluation"] = {"every": every, "tasks": options.evaluation}
+    run = Run.create(parse_spec(values), host, root)
     began = time.perf_counter()
     timeline = Timeline()
     asyncio.run(run.execute(timeline))
@@ -77,8 +81,8 @@ def train(root: Path, **changes: Any) -> dict[str, Any]:
     summary = run.folder.summary()
     assert summary is not None
     return {
-        "staleness": values.get("staleness", 0),
-        "seed": values["seed"],
+        "staleness": staleness,
+        "seed": seed,
         "wall": wall,
         "play": sum(line["seconds"]["play"] for line in lines),
         "learn": sum(line["seconds"].get("learn", 0.0) for line in lines),
@@ -95,40 +99,27 @@ def train(root: Path, **changes: Any) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--updates", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=6, help="passes of the learner over a batch")
-    parser.add_argument("--staleness", type=int, default=1)
-    parser.add_argument("--evaluation", type=int, default=200, help="tasks of an evaluation")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
+    options = Options(
+        __doc__,
+        updates=20,
+        seeds=3,
+        steps=(6, "passes of the learner over a batch"),
+        staleness=1,
+        evaluation=(200, "tasks of an evaluation"),
+    ).parse_args(arguments)
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         for seed in range(1, options.seeds + 1):
             for staleness in (0, options.staleness):
-                found.append(
-                    train(
-                        Path(name),
-                        seed=seed,
-                        staleness=staleness,
-                        updates=options.updates,
-                        learner={"name": "lora", "settings": {**LEARNER, "steps": options.steps}},
-                        evaluation={"every": options.updates, "tasks": options.evaluation},
-                    )
-                )
+                found.append(train(Path(name), options, seed, staleness, options.updates, steps=options.steps))
                 if not options.json:
                     print(_words(found[-1]), flush=True)
     sides = {staleness: [row for row in found if row["staleness"] == staleness] for staleness in (0, options.staleness)}
     ratios = [late["wall"] / sync["wall"] for sync, late in zip(*sides.values(), strict=True)]
-    rewards = {staleness: bootstrap([row["reward"] for row in rows]) for staleness, rows in sides.items()}
     figures = {
         "ratios": ratios,
         "ratio": statistics.median(ratios),
-        "rewards": {
-            str(staleness): [each.estimate, each.low, each.high] if options.seeds > 1 else [each.estimate]
-            for staleness, each in rewards.items()
-        },
+        "rewards": {str(staleness): triple_of([row["reward"] for row in rows]) for staleness, rows in sides.items()},
         "load": os.getloadavg()[0],
         "cores": os.cpu_count(),
     }

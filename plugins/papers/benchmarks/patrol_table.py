@@ -2,8 +2,8 @@
 
 The tables of docs/results/patrol.md:
 
-    python tests/benchmarks/patrol_table.py
-    python tests/benchmarks/patrol_table.py --depth 2 --tables tables --pictures docs/pictures --json
+    python plugins/papers/benchmarks/patrol_table.py
+    python plugins/papers/benchmarks/patrol_table.py --depth 2 --tables tables --pictures FOLDER --json
 
 All controllers patrol the same tasks with the same primitives. They differ in when they hear of an alarm and in how
 they decide. The paper's figures stand beside ours where its text still has them.
@@ -16,9 +16,6 @@ they decide. The paper's figures stand beside ours where its text still has them
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +25,7 @@ from agentfw import EventDriven, Interface, Intervention, Policy, StepLoop
 from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.runs import in_processes, usual_processes
 from agentfw.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
+from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
 from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
 from agentfw_plugins.learners.table_training import play, train
@@ -140,84 +138,47 @@ def _play(job: tuple[int, str, int, int, int]) -> _Played:
     return _Played(returns, outcomes, table)
 
 
-def measure(
-    depths: Sequence[int],
-    training: int,
-    episodes: int,
-    seed: int,
-    jobs: int | None,
-    tables: Path | None,
-    pictures: Path | None,
-) -> dict[str, Any]:
-    rows = []
-    began, worked = time.perf_counter(), _worked()
-    for depth in depths:
-        table = measure_patrol(depth, training=training, episodes=episodes, seed=seed, processes=jobs)
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    rows, watch = [], Stopwatch()
+    size = {name: getattr(options, name) for name in ("training", "episodes", "seed")}
+    for depth in options.depth or [1, 2, 3]:
+        table = measure_patrol(depth, **size, processes=options.jobs)
         for row in table.rows:
-            figures: dict[str, Any] = {
-                name: {"mean": one.estimate, "low": one.low, "high": one.high} for name, one in row.figures.items()
-            }
+            figures = {name: bounds_of(one) for name, one in row.figures.items()}
             if row.difference is not None:
-                gap = row.difference.difference
-                figures["difference"] = {"mean": gap.estimate, "low": gap.low, "high": gap.high}
+                figures["difference"] = bounds_of(row.difference.difference)
             rows.append({"depth": depth, "controller": row.controller, **figures})
-        if tables is not None:
-            tables.mkdir(parents=True, exist_ok=True)
-            table.table.save(tables / f"patrol-{depth}.json")
-        if pictures is not None:
-            (pictures / f"patrol-{depth}.svg").write_text(table.picture().to_svg(), "utf-8")
-    took = {"seconds": round(time.perf_counter() - began, 1), "cpu_seconds": round(_worked() - worked, 1)}
-    return {"training": training, "episodes": episodes, "seed": seed, **took, "rows": rows}
+        if options.tables is not None:
+            options.tables.mkdir(parents=True, exist_ok=True)
+            table.table.save(options.tables / f"patrol-{depth}.json")
+        if options.pictures is not None:
+            (options.pictures / f"patrol-{depth}.svg").write_text(table.picture().to_svg(), "utf-8")
+    return {**size, **watch.took(), "rows": rows}
 
 
-def _worked() -> float:
-    """Seconds of CPU time, of this process and of its workers that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--depth", type=int, choices=(1, 2, 3), action="append")
-    parser.add_argument("--training", type=int, default=4000)
-    parser.add_argument("--episodes", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--jobs", type=int)
-    parser.add_argument("--tables", type=Path, help="a folder for the learned tables")
-    parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    depths = options.depth or [1, 2, 3]
-    result = measure(
-        depths,
-        options.training,
-        options.episodes,
-        options.seed,
-        options.jobs,
-        options.tables,
-        options.pictures,
-    )
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     print(
         f"{result['training']} episodes to learn from, {result['episodes']} to measure on, seed {result['seed']}; "
         "means and 95% intervals, the paper's figures in brackets; difference: in return, to the learned one on the "
         f"same tasks; {result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s of CPU time"
     )
-    print("| depth | controller | " + " | ".join(FIGURES) + " |")
-    print("| --- | --- |" + " --- |" * len(FIGURES))
+    table = []
     for row in result["rows"]:
         paper = PAPER.get((row["depth"], row["controller"]), {})
-        cells = [_cell(name, row[name], paper.get(name)) if name in row else "" for name in FIGURES]
-        print(f"| {row['depth']} | {row['controller']} | " + " | ".join(cells) + " |")
-    return result
+        shapes = {name: ".1%" if name in ("resolved", "expired") else ".1f" for name in FIGURES}
+        cells = [shown(row[name], shape) if name in row else "" for name, shape in shapes.items()]
+        table.append([row["depth"], row["controller"], *map(beside, cells, map(paper.get, FIGURES))])
+    print_markdown(["depth", "controller", *FIGURES], table)
 
 
-def _cell(name: str, figure: dict[str, float], paper: str | None) -> str:
-    shape = ".1%" if name in ("resolved", "expired") else ".1f"
-    text = f"{figure['mean']:{shape}} [{figure['low']:{shape}}, {figure['high']:{shape}}]"
-    return text if paper is None else f"{text} ({paper})"
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__, training=4000, episodes=1000, seed=42)
+    parser.add_argument("--depth", type=int, choices=(1, 2, 3), action="append")
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--tables", type=Path, help="a folder for the learned tables")
+    parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
+    options = parser.parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Simple players in the proactive world, the judge beside the references, interfaces, and what the environment costs.
 
-    python tests/benchmarks/proactive_environment.py
-    python tests/benchmarks/proactive_environment.py --domain home_loan --dialogues 500 --json
+    python plugins/papers/benchmarks/proactive_environment.py
+    python plugins/papers/benchmarks/proactive_environment.py --domain home_loan --dialogues 500 --json
 
 The players and the judge need no model. The table of interfaces plays the demonstration with answers that take longer
 than a turn: each counts 12 tokens of 0.1 turns.
@@ -9,16 +9,14 @@ than a turn: each counts 12 tokens of 0.1 turns.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentfw import Engagement, Generation, Policy, PolicyAgent, Request, Turn, parse_interface
-from agentfw.statistics import Interval, bootstrap
+from agentfw_benchmarks import Figure, Options, mean_of, outcomes_of_references, shown, tell
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.judge import Listener
 from agentfw_papers.worlds.proactive.prompting import dialogue_lines
@@ -37,14 +35,15 @@ class Late(Policy):
         return Generation("\n".join(said), count=12)
 
 
-def players(environment: Proactive, dialogues: int) -> dict[str, dict[str, Interval]]:
-    rows: dict[str, dict[str, list[float]]] = {}
-    for task in environment.tasks(dialogues, 7, "test"):
-        for player, outcome in environment.references(task).items():
-            for name in FIGURES:
-                if name in outcome:
-                    rows.setdefault(player, {}).setdefault(name, []).append(outcome[name])
-    return {player: {name: bootstrap(values) for name, values in found.items()} for player, found in rows.items()}
+def players(environment: Proactive, dialogues: int) -> dict[str, dict[str, Figure]]:
+    found = outcomes_of_references(environment, environment.tasks(dialogues, 7, "test"))
+    return {player: means(outcomes, FIGURES) for player, outcomes in found.items()}
+
+
+def means(outcomes: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, Figure]:
+    """The means of the figures that are there."""
+    found = {name: [one[name] for one in outcomes if name in one] for name in names}
+    return {name: mean_of(values) for name, values in found.items() if values}
 
 
 def judge(environment: Proactive, dialogues: int) -> dict[str, float]:
@@ -70,7 +69,7 @@ def judge(environment: Proactive, dialogues: int) -> dict[str, float]:
     }
 
 
-def interfaces(domain: str, dialogues: int) -> dict[str, dict[str, Interval]]:
+def interfaces(domain: str, dialogues: int) -> dict[str, dict[str, Figure]]:
     found = {}
     for interface in ("event_driven", "step_loop", "polling:3"):
         settings = ProactiveSettings(domain=domain, unit="dialogue", dialogues=dialogues, time_per_token=0.1)
@@ -78,8 +77,7 @@ def interfaces(domain: str, dialogues: int) -> dict[str, dict[str, Interval]]:
         for task in Proactive(settings).tasks(dialogues, 7, "test"):
             engagement = Engagement(Proactive(settings), PolicyAgent(Late()), parse_interface(interface))
             outcomes.append(asyncio.run(engagement.run(task)).outcome)
-        names = ("delay", "silent", "ac", "pt")
-        found[interface] = {name: bootstrap([one[name] for one in outcomes if name in one]) for name in names}
+        found[interface] = means(outcomes, ("delay", "silent", "ac", "pt"))
     return found
 
 
@@ -98,12 +96,21 @@ def overhead(environment: Proactive, dialogues: int) -> float:
     return statistics.median(spent) * 1000
 
 
+def show(found: dict[str, Any]) -> None:
+    for title in ("players", "interfaces"):
+        print(f"\n{title}")
+        for name, figures in found[title].items():
+            print(f"{name:14}" + "  ".join(f"{figure} {shown(one)}" for figure, one in figures.items()))
+    print("\njudge beside the references:", {name: round(value, 3) for name, value in found["judge"].items()})
+    print(f"{found['milliseconds a turn']:.3f} ms a turn")
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--domain", default="", help="Domain name or directory. Default: the first that ships.")
-    parser.add_argument("--dialogues", type=int, default=500, help="Number of dialogues.")
-    parser.add_argument("--json", action="store_true", help="Print the result as JSON.")
-    options = parser.parse_args(arguments)
+    options = Options(
+        __doc__,
+        domain=("", "domain name or directory; default: the first that ships"),
+        dialogues=(500, "number of dialogues"),
+    ).parse_args(arguments)
     environment = Proactive(ProactiveSettings(domain=options.domain, unit="dialogue", dialogues=options.dialogues))
     few = min(100, options.dialogues)
     found = {
@@ -114,22 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "interfaces": interfaces(options.domain, few),
         "milliseconds a turn": overhead(environment, few),
     }
-    if options.json:
-        print(json.dumps(found, default=_plain, indent=2))
-        return found
-    for title in ("players", "interfaces"):
-        table: Any = found[title]
-        print(f"\n{title}")
-        for name, figures in table.items():
-            print(f"{name:14}" + "  ".join(f"{figure} {interval}" for figure, interval in figures.items()))
-    agreement: Any = found["judge"]
-    print("\njudge beside the references:", {name: round(value, 3) for name, value in agreement.items()})
-    print(f"{found['milliseconds a turn']:.3f} ms a turn")
-    return found
-
-
-def _plain(value: Interval) -> dict[str, float]:
-    return {"mean": value.estimate, "low": value.low, "high": value.high}
+    return tell(found, options.json, show)
 
 
 if __name__ == "__main__":

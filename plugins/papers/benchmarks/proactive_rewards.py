@@ -1,7 +1,7 @@
 """The reward rules of the ProActor paper side by side, from one small model, with a program as judge.
 
-    python tests/benchmarks/proactive_rewards.py --work FOLDER
-    python tests/benchmarks/proactive_rewards.py --work FOLDER --table lambda --seeds 7 8 9 --jobs 2 --json
+    python plugins/papers/benchmarks/proactive_rewards.py --work FOLDER
+    python plugins/papers/benchmarks/proactive_rewards.py --work FOLDER --table lambda --seeds 7 8 9 --jobs 2 --json
 
 Every row is `agentfw train proactive` with other rewards and nothing else changed but what the table is about, measured
 on the same held-out turns before and after:
@@ -22,20 +22,17 @@ least 0.9, and with that of AC of at most 0. Of the levels, PT higher with turns
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 import os
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from agentfw import Host, HostOptions, Run
-from agentfw.runs import RunFolder, apply_assignments, parse_spec, read_spec
-from agentfw.statistics import Interval, bootstrap
+from agentfw import Host
+from agentfw.runs import RunFolder, apply_assignments, in_processes
+from agentfw_benchmarks import Options, mean_of, print_aligned, tell
+from agentfw_benchmarks.runs import outcomes_of_references, played, runs_below, spec_named
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 from agentfw_rewardmodels.timing import Figures, rank, run_agreement
@@ -95,7 +92,7 @@ TABLES: Mapping[str, Mapping[str, Variant]] = {
 def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, host: Host) -> dict[str, Any]:
     """The spec that ships, with what a variant is, and its seed."""
     weights, changes = TABLES[table][variant]
-    spec = read_spec(Path(host.find_spec("train-proactive").path))
+    spec = spec_named(host, "train-proactive")
     settings = {"rubric": _JUDGE}
     spec["rewards"] = [
         {"name": name, "weight": weight, "settings": settings.get(name, {})} for name, weight in weights.items()
@@ -111,27 +108,21 @@ def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, ho
 
 def folder_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> Path:
     size = f"{options.updates} updates, {options.turns} turns"
-    return Path(options.work) / size / f"{table} {variant}, seed {seed}"
+    return options.work / size / f"{table} {variant}, seed {seed}"
 
 
-def train(table: str, variant: str, seed: int, options: argparse.Namespace) -> None:
+def train(job: tuple[str, str, int, argparse.Namespace]) -> None:
     """One training, from its beginning or from where it was broken off."""
     import torch
 
     torch.set_num_threads(1)
-    host = Host.load(HostOptions())
-    root = folder_of(table, variant, seed, options)
-    found = list(root.glob("*/run.json"))
-    if found:
-        training = Run.open(RunFolder.open(found[0].parent), host)
-    else:
-        training = Run.create(parse_spec(spec_of(table, variant, seed, options, host)), host, root)
-    asyncio.run(training.execute())
+    host = Host.load()
+    played(spec_of(*job, host), host, folder_of(*job))
 
 
 def run_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> RunFolder:
-    (about,) = folder_of(table, variant, seed, options).glob("*/run.json")
-    return RunFolder.open(about.parent)
+    (folder,) = runs_below(folder_of(table, variant, seed, options))
+    return folder
 
 
 def stages_of(
@@ -146,11 +137,8 @@ def players(table: str, variant: str, seed: int, options: argparse.Namespace) ->
     """What the simple players get on the turns that the trainings are measured on."""
     about = run_of(table, variant, seed, options).about["spec"]
     environment = Proactive(ProactiveSettings.model_validate(about["environment"]["settings"]))
-    rows: dict[str, list[Mapping[str, float]]] = {}
-    for task in environment.tasks(options.turns, seed, about["evaluation"]["split"]):
-        for name, outcome in environment.references(task).items():
-            rows.setdefault(name, []).append(outcome)
-    return {name: _figures(outcomes) for name, outcomes in rows.items()}
+    tasks = environment.tasks(options.turns, seed, about["evaluation"]["split"])
+    return {name: _figures(outcomes) for name, outcomes in outcomes_of_references(environment, tasks).items()}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -158,13 +146,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     variants = options.variants or list(TABLES[options.table])
     jobs = [(options.table, variant, seed, options) for seed in options.seeds for variant in variants]
-    if options.jobs == 1:
-        for job in jobs:
-            train(*job)
-    else:
-        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-            for each in [pool.submit(train, *job) for job in jobs]:
-                each.result()
+    in_processes(train, jobs, options.jobs)
     rows: dict[str, dict[str, Any]] = {}
     for variant in variants:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
@@ -241,7 +223,7 @@ def _by_rank(first: Sequence[float], second: Sequence[float]) -> float:
 
 def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     found = {name: [one[name] for one in outcomes if one.get(name) is not None] for name in FIGURES}
-    return {name: _bounds(bootstrap(values)) for name, values in found.items() if values}
+    return {name: mean_of(values) for name, values in found.items() if values}
 
 
 def _figures_of(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
@@ -284,35 +266,32 @@ def _ranked(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return {row.name: row.pri for row in rank(group).rows}
 
 
-def _bounds(one: Interval) -> dict[str, float]:
-    return {"mean": one.estimate, "low": one.low, "high": one.high}
-
-
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--work", required=True, help="a folder for the trainings")
-    parser.add_argument("--table", choices=tuple(TABLES), default="rules")
-    parser.add_argument("--variants", nargs="+", help="of the table; default: all")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9], help="of the trainings")
-    parser.add_argument("--updates", type=int, default=40)
-    parser.add_argument("--turns", type=int, default=500, help="to measure on")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    result = measure(options)
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return result
+def show(result: dict[str, Any]) -> None:
     names = [name for name in FIGURES if any(name in row for row in result["rows"].values())]
-    print(f"{'':18}" + "".join(f"{name:>10}" for name in [*names, "PRI"]))
+    rows = []
     for variant, row in (result["rows"] | result["players"]).items():
-        cells = [f"{row[name]['mean']:10.3f}" if name in row else f"{'':10}" for name in names]
-        pri = f"{result['pri'][variant]:10.3f}" if variant in result["pri"] else ""
-        print(f"{variant:18}{''.join(cells)}{pri}")
+        cells = [f"{row[name]['mean']:.3f}" if name in row else "" for name in names]
+        pri = [f"{result['pri'][variant]:.3f}"] if variant in result["pri"] else []
+        rows.append([variant, *cells, *pri])
+    print_aligned(["", *names, "PRI"], rows)
     for finding, value in result["findings"].items():
         print(f"{finding}: {value}")
     print(f"{result['seconds']:.0f} s; program as judge")
-    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        work=(Path, "a folder for the trainings"),
+        seeds=([7, 8, 9], "of the trainings"),
+        updates=40,
+        turns=(500, "to measure on"),
+        jobs=(os.cpu_count() or 1, "trainings at once"),
+    )
+    parser.add_argument("--table", choices=tuple(TABLES), default="rules")
+    parser.add_argument("--variants", nargs="+", help="of the table; default: all")
+    options = parser.parse_args(arguments)
+    return tell(measure(options), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`agentfw train proactive`: is `tiny-proactive` ready earlier after training, and does it still agree?
 
-    python tests/benchmarks/proactive_training.py --processes 2
-    python tests/benchmarks/proactive_training.py --runs FOLDER       # trainings that are done are not repeated
+    python plugins/papers/benchmarks/proactive_training.py --processes 2
+    python plugins/papers/benchmarks/proactive_training.py --runs FOLDER    # trainings that are done are not repeated
 
 It runs the command itself, and reads every figure from the run's own folder. Held-out dialogues are those of the
 validation split: other people, and other sentences. Intervals are bootstrapped over the 200 turns of an evaluation, the
@@ -13,19 +13,17 @@ two cores.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from agentfw.runs import RunFolder
-from agentfw.statistics import bootstrap, mean
+from agentfw_benchmarks import AGENTFW, Options, outcomes_of_references, print_markdown, shown, tell, triple_of
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 
@@ -37,7 +35,7 @@ def train(seed: int, runs: Path, more: Sequence[str]) -> RunFolder:
     """The finished training of a seed."""
     home = runs / str(seed)
     if not list(home.glob("*/summary.json")):
-        command = [sys.executable, "-m", "agentfw_cli.main", "train", "proactive", "--seed", str(seed)]
+        command = [*AGENTFW, "train", "proactive", "--seed", str(seed)]
         subprocess.run(
             [*command, "--runs", str(home), "--json", *more],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -48,19 +46,18 @@ def train(seed: int, runs: Path, more: Sequence[str]) -> RunFolder:
     return RunFolder.open(summary.parent)
 
 
-def values(records: Sequence[Mapping[str, Any]], figure: str) -> list[float]:
-    found = (record["outcome"].get(figure) for record in records)
-    return [float(value) for value in found if value is not None]
+def values(outcomes: Iterable[Mapping[str, float | None]], figure: str) -> list[float]:
+    """A figure of those for which it is defined."""
+    return [float(value) for value in (one.get(figure) for one in outcomes) if value is not None]
 
 
-def figures(folder: RunFolder) -> dict[str, dict[str, tuple[float, float, float]]]:
+def figures(folder: RunFolder) -> dict[str, dict[str, list[float]]]:
     """Means of the first and the last evaluation with their intervals."""
     evaluations = folder.evaluations()
     table = {}
     for name, update in (("before", min(evaluations)), ("after", max(evaluations))):
-        records = evaluations[update].metrics()
-        intervals = {figure: bootstrap(values(records, figure)) for figure in FIGURES}
-        table[name] = {figure: (one.estimate, one.low, one.high) for figure, one in intervals.items()}
+        outcomes = [record["outcome"] for record in evaluations[update].metrics()]
+        table[name] = {figure: triple_of(values(outcomes, figure)) for figure in FIGURES}
     return table
 
 
@@ -69,27 +66,16 @@ def players(folder: RunFolder) -> dict[str, dict[str, float]]:
     about = folder.about["spec"]
     environment = Proactive(ProactiveSettings.model_validate(about["environment"]["settings"]))
     tasks = environment.tasks(about["evaluation"]["tasks"], about["seed"], about["evaluation"]["split"])
-    rows: dict[str, list[Mapping[str, float]]] = {}
-    for task in tasks:
-        for name, outcome in environment.references(task).items():
-            rows.setdefault(name, []).append(outcome)
     return {
-        name: {figure: float(mean(known)) for figure in FIGURES if (known := _known(found, figure))}
-        for name, found in rows.items()
+        name: {figure: fmean(known) for figure in FIGURES if (known := values(outcomes, figure))}
+        for name, outcomes in outcomes_of_references(environment, tasks).items()
     }
 
 
-def _known(outcomes: Sequence[Mapping[str, float]], figure: str) -> list[float]:
-    return [one[figure] for one in outcomes if one.get(figure) is not None]
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser = Options(__doc__, seeds=[1, 2, 3], processes=(1, "how many trainings at once"))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="handed on to the command")
-    parser.add_argument("--processes", type=int, default=1, help="how many trainings at once")
     parser.add_argument("--runs", type=Path, help="keep the run folders here")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     more = [part for setting in given.set for part in ("--set", setting)]
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(given.processes) as pool:
@@ -106,19 +92,17 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             for one in seeds.values()
         ),
     }
-    if given.json:
-        print(json.dumps(result))
-        return result
-    print(f"| seed | | {' | '.join(FIGURES)} |\n|{' --- |' * (len(FIGURES) + 2)}")
-    for seed, table in seeds.items():
-        for name, row in table.items():
-            cells = [f"{middle:.3f} [{low:.3f}, {high:.3f}]" for middle, low, high in row.values()]
-            print(f"| {seed} | {name} | {' | '.join(cells)} |")
-    for name, found in beside.items():
-        cells = [f"{found[figure]:.3f}" if figure in found else "undefined" for figure in FIGURES]
-        print(f"| | {name} | {' | '.join(cells)} |")
+    return tell(result, given.json, show)
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = []
+    for seed, table in result["seeds"].items():
+        rows += [[seed, name, *map(shown, row.values())] for name, row in table.items()]
+    for name, found in result["players"].items():
+        rows.append(["", name, *(f"{found[figure]:.3f}" if figure in found else "undefined" for figure in FIGURES)])
+    print_markdown(["seed", "", *FIGURES], rows)
     print(f"\nrequired: {'met' if result['met'] else 'not met'}")
-    return result
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from agentfw import Host, HostOptions
 from agentfw.errors import MissingExtraError
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_memory import SkillGraph
 
 pytest.importorskip("igraph")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentfw import Host, HostOptions
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_memory import StrategyHubs
 
 REPLIES = [

@@ -16,8 +16,8 @@ from agentfw.errors import AgentfwError, BudgetSpentError, QuotaEndedError
 from agentfw.host import Host, HostOptions
 from agentfw.price import Price
 from agentfw.runs import LiveRun, RunFolder
-from agentfw.runs.spec import BudgetSettings, parse_spec
-from agentfw.runs.spending import Spending
+from agentfw.runs.components.spending import Spending
+from agentfw.runs.spec.run_spec import BudgetSettings, parse_spec
 from agentfw_cli.main import main
 
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}

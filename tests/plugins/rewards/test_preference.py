@@ -12,7 +12,7 @@ from agentfw.episode import Call, Episode, Event, Task, Turn
 from agentfw.errors import AgentfwError, SettingsError, UsageError
 from agentfw.host import Host
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.scores import Score
 from agentfw.testing import contract, fresh_host, made_by
 from agentfw.testing.checks import CheckFunction, run_check

@@ -17,10 +17,10 @@ from agentfw.episode import Call, Episode, Message, Task, Turn, Usage
 from agentfw.errors import AgentfwError, EndpointError, SettingsError, UnknownNameError, UsageError
 from agentfw.host import Host
 from agentfw.request import Moment
-from agentfw.runs.folder import RunFolder
+from agentfw.runs.records.folder import RunFolder
+from agentfw.runs.records.summary import Summary
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
-from agentfw.runs.summary import Summary
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.rewards.rubric import Rubric
 

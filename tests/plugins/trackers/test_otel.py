@@ -35,7 +35,7 @@ from agentfw import (
 )
 from agentfw.errors import MissingExtraError
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.trackers.otel import OtelSettings, OtelTracker
 

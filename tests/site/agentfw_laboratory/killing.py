@@ -18,7 +18,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from agentfw.runs import journal, loop
+from agentfw.runs import loop
+from agentfw.runs.records import journal
 
 _counts: dict[str, int] = {}
 _order: dict[str, Any] = {}

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.host import Host, HostOptions
-from agentfw.runs.folder import RunFolder
-from agentfw.runs.observer import Observer
+from agentfw.runs.observers.observer import Observer
+from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 
 
 def host() -> Host:

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentfw.runs.folder import RunFolder
-from agentfw.runs.observer import Observer
+from agentfw.runs.observers.observer import Observer
+from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_laboratory.playing import host
 
 _TIMES = ("seconds", "speed")

@@ -6,17 +6,14 @@ import asyncio
 import importlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agentfw import Host, HostOptions
+from agentfw import Host
 from agentfw.runs import parse_spec
 from agentfw.runs.run import Run
 
-
-def load(name: str) -> Any:
-    return importlib.import_module(name)
+load = importlib.import_module
 
 
 @pytest.mark.slow
@@ -50,7 +47,7 @@ def test_what_a_user_has_said_is_recalled_when_it_applies(tmp_path: Path) -> Non
         "episodes": 48,
         "concurrency": 4,
     }
-    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path / "exam")
+    run = Run.create(parse_spec(spec), Host.load(), tmp_path / "exam")
     asyncio.run(run.execute())
 
     days = load("loop_recall").main([str(tmp_path)])
@@ -75,7 +72,7 @@ def test_an_exam_with_worse_weights_goes_worse(tmp_path: Path) -> None:
         "concurrency": 24,
         "split": "test",
     }
-    run = Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path / "exam")
+    run = Run.create(parse_spec(spec), Host.load(), tmp_path / "exam")
     asyncio.run(run.execute())
 
     same, worse = load("loop_weights").main([str(tmp_path), "--weights", "stated=-9", "check=-9"])

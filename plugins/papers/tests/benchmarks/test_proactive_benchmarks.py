@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from typing import Any
 
 import pytest
 
 from agentfw import Host
 from agentfw.runs import parse_spec, resolve
-from agentfw.testing import fresh_host
 
-
-def load(name: str) -> Any:
-    return importlib.import_module(name)
+load = importlib.import_module
 
 
 @pytest.fixture(scope="module")
 def host() -> Host:
-    return fresh_host(builtins=True, strict=False)
+    return Host.load()
 
 
 @pytest.mark.parametrize("table", ["rules", "lambda", "level", "cap"])

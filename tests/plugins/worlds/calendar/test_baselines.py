@@ -11,7 +11,7 @@ import pytest
 
 from agentfw import Engagement, PolicyAgent
 from agentfw.episode import Task
-from agentfw.runs.folder import RunFolder
+from agentfw.runs.records.folder import RunFolder
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES, references
 from agentfw_plugins.worlds.calendar.dataset import Calendar

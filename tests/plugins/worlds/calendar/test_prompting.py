@@ -13,7 +13,7 @@ from chat_server import completion, serving, tool_call
 
 from agentfw import Host, HostOptions
 from agentfw.runs.run import Run
-from agentfw.runs.spec import apply_assignments, parse_spec, read_spec
+from agentfw.runs.spec.run_spec import apply_assignments, parse_spec, read_spec
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
 from agentfw_plugins.worlds.calendar.prompting import STYLES

@@ -35,7 +35,7 @@ from .plan import Step, check_plan
 from .plans import plan_of
 from .reactions import react
 from .references import figures_of_planners
-from .report import Report, make_report
+from .ruled_report import Report, make_report
 from .scoring import Scores, needless_steps, score_report
 from .skills import SKILLS
 from .tastes import TASTES

@@ -15,7 +15,7 @@ from .analyses import Analyses
 from .engine import Results, carry_out
 from .merchants import Merchants, Order
 from .plans import plan_of
-from .report import make_report
+from .ruled_report import make_report
 from .scoring import needless_steps, score_report
 from .skills import SKILLS
 from .tastes import TASTES

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from .engine import Results
 from .merchants import Merchants, Order
 from .plan import MOST_STEPS
-from .report import Claim, Report
+from .ruled_report import Claim, Report
 from .skills import SKILLS
 from .tastes import QUESTIONS
 

@@ -19,7 +19,7 @@ from agentfw.errors import InterventionRefused
 
 from .engine import Results
 from .merchants import Order
-from .report import Claim, Report
+from .ruled_report import Claim, Report
 from .skill import Evidence
 
 __all__ = ["ASKED", "read_report", "writing_task"]

@@ -13,7 +13,7 @@ import pytest
 from agentfw import Host
 from agentfw.errors import SettingsError
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_papers.worlds.assistant.logs import write_logs

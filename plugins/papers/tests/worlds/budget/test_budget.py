@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from agentfw.request import Moment
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.policy_agent import PolicyAgent
+from agentfw.request import Moment
 from agentfw.settings import validate
 from agentfw.tool import tool
 from agentfw_papers.worlds.budget.demonstration import MANNERS, draw_manner, write

@@ -27,8 +27,8 @@ from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.merchants import CAPACITIES, TIERS, Merchants
 from agentfw_papers.worlds.merchant.plan import MOST_STEPS, Step, check_plan
 from agentfw_papers.worlds.merchant.plans import plan_of
-from agentfw_papers.worlds.merchant.report import make_report
 from agentfw_papers.worlds.merchant.rewards import MerchantBase, MerchantPersonal
+from agentfw_papers.worlds.merchant.ruled_report import make_report
 from agentfw_papers.worlds.merchant.scoring import needless_steps, score_report
 from agentfw_papers.worlds.merchant.skill import Evidence, Inputs
 from agentfw_papers.worlds.merchant.skills import SKILLS

@@ -11,7 +11,7 @@ import pytest
 
 from agentfw import Host
 from agentfw.runs.run import Run
-from agentfw.runs.spec import parse_spec
+from agentfw.runs.spec.run_spec import parse_spec
 
 
 @pytest.mark.slow

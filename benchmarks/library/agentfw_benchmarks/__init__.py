@@ -1,0 +1,49 @@
+"""What the programs that measure share: options, tables, intervals, clocks, processes and runs.
+
+What only some of them need is in modules of its own: `kills`, `mem0_side`, `movielens` and `skill_texts`.
+"""
+
+from __future__ import annotations
+
+from .figures import Figure, beside, bounds_of, difference_of, mean_of, median_of, shown, triple_of
+from .laboratory import make_model, model_size
+from .places import ROOT, TESTS
+from .processes import AGENTFW, answer_of, with_laboratory
+from .program import Options, tell
+from .repetitions import Stopwatch, print_ratio, ratio_of, ratio_span, ratios, spread, spread_cells, timed
+from .runs import outcomes_of_references, played, runs_below, spec_named
+from .tables import print_aligned, print_markdown
+
+__all__ = [
+    "AGENTFW",
+    "ROOT",
+    "TESTS",
+    "Figure",
+    "Options",
+    "Stopwatch",
+    "answer_of",
+    "beside",
+    "bounds_of",
+    "difference_of",
+    "make_model",
+    "mean_of",
+    "median_of",
+    "model_size",
+    "outcomes_of_references",
+    "played",
+    "print_aligned",
+    "print_markdown",
+    "print_ratio",
+    "ratio_of",
+    "ratio_span",
+    "ratios",
+    "runs_below",
+    "shown",
+    "spec_named",
+    "spread",
+    "spread_cells",
+    "tell",
+    "timed",
+    "triple_of",
+    "with_laboratory",
+]

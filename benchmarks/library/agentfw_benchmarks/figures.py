@@ -1,0 +1,56 @@
+"""Estimates with their 95% intervals: as records of a result, and as text.
+
+>>> shown(mean_of([0.4, 0.5, 0.6]), ".1f")
+'0.5 [0.3, 0.7]'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentfw.statistics import Interval, bootstrap, paired_difference
+
+Figure = dict[str, float]
+Values = Sequence[float] | Mapping[str, float]
+
+
+def bounds_of(interval: Interval) -> Figure:
+    """An interval of a mean as a record."""
+    return {"mean": interval.estimate, "low": interval.low, "high": interval.high}
+
+
+def mean_of(values: Sequence[float]) -> Figure:
+    """The mean of values with its interval."""
+    return bounds_of(bootstrap(values))
+
+
+def median_of(values: Sequence[float]) -> Figure:
+    """The median of values with its interval."""
+    import numpy
+
+    found = bootstrap(values, statistic=numpy.median)
+    return {"median": found.estimate, "low": found.low, "high": found.high}
+
+
+def difference_of(ours: Values, theirs: Values) -> Figure:
+    """The mean difference between pairs, by place or by name, with its interval and the p-value of no difference."""
+    found = paired_difference(ours, theirs)
+    return {**bounds_of(found.difference), "p": found.p_value}
+
+
+def triple_of(values: Sequence[float]) -> list[float]:
+    """The mean and its bounds. A single value has no bounds, so it comes alone."""
+    found = bootstrap(values)
+    return [found.estimate, found.low, found.high] if len(values) > 1 else [found.estimate]
+
+
+def shown(figure: Mapping[str, float] | Sequence[float], shape: str = ".3f") -> str:
+    """An estimate with its interval in brackets."""
+    middle, *ends = list(figure.values() if isinstance(figure, Mapping) else figure)[:3]
+    text = f"{middle:{shape}}"
+    return f"{text} [{', '.join(f'{end:{shape}}' for end in ends)}]" if ends else text
+
+
+def beside(text: str, paper: str | float | None) -> str:
+    """Our figure with the paper's in round brackets, where the paper has one."""
+    return text if paper is None else f"{text} ({paper:g})" if isinstance(paper, float | int) else f"{text} ({paper})"

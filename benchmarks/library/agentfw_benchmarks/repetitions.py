@@ -1,0 +1,70 @@
+"""Clocks and ratios of things that are measured again and again.
+
+A repetition measures all sides, one after the other, so a machine that slows down slows both sides of its ratio.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def timed(
+    call: Callable[..., object], *arguments: Any, clock: Callable[[], float] = time.perf_counter, **named: Any
+) -> float:
+    """Seconds that a call takes by this clock."""
+    began = clock()
+    call(*arguments, **named)
+    return clock() - began
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """The least, the median and the most."""
+    return {"min": min(values), "median": statistics.median(values), "max": max(values)}
+
+
+def spread_cells(row: Mapping[str, float], shape: str, factor: float = 1.0) -> list[str]:
+    """The cells of a table for the least, the median and the most."""
+    return [f"{row[name] * factor:{shape}}" for name in ("min", "median", "max")]
+
+
+def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
+    """The ratio of each repetition."""
+    return [one / other for one, other in zip(above, below, strict=True)]
+
+
+def ratio_of(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
+    """The ratio of each repetition, and their median."""
+    found = ratios(above, below)
+    return {"median": round(statistics.median(found), 2), "all": [round(ratio, 2) for ratio in found]}
+
+
+def ratio_span(above: Sequence[float], below: Sequence[float]) -> list[float]:
+    """The least ratio of a repetition, the median, and the largest."""
+    return list(spread(ratios(above, below)).values())
+
+
+def print_ratio(what: str, ratio: Mapping[str, Any], required: float) -> None:
+    print(f"{what}: {ratio['median']} (each repetition: {ratio['all']}; required {required})")
+
+
+class Stopwatch:
+    """Time since it was made, by the clock and of the processor."""
+
+    def __init__(self) -> None:
+        self._began, self._worked = time.perf_counter(), _worked()
+
+    def took(self) -> dict[str, float]:
+        return {
+            "seconds": round(time.perf_counter() - self._began, 1),
+            "cpu_seconds": round(_worked() - self._worked, 1),
+        }
+
+
+def _worked() -> float:
+    """Seconds of CPU time of this process and of its workers that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

@@ -1,0 +1,44 @@
+"""Runs and trainings that a program plays or goes on with, and what reference players would get."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentfw import Host, Run, Task
+from agentfw.runs import RunFolder, parse_spec, read_spec
+
+
+def spec_named(host: Host, name: str, **changes: Any) -> dict[str, Any]:
+    """A spec that ships, with these keys changed."""
+    return {**read_spec(Path(host.find_spec(name).path)), **changes}
+
+
+def played(spec: Mapping[str, Any], host: Host, root: Path) -> RunFolder:
+    """The folder of a finished run or training. The one below `root` goes on; without one, it begins there."""
+    known = runs_below(root)
+    run = Run.open(known[0], host) if known else Run.create(parse_spec(dict(spec)), host, root)
+    asyncio.run(run.execute())
+    return run.folder
+
+
+def runs_below(root: Path) -> list[RunFolder]:
+    """The runs whose folders are in this one."""
+    return [RunFolder.open(about.parent) for about in sorted(root.glob("*/run.json"))]
+
+
+class Compared(Protocol):
+    """A world that says what reference players would get for a task."""
+
+    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]: ...
+
+
+def outcomes_of_references(world: Compared, tasks: Iterable[Task]) -> dict[str, list[Mapping[str, float]]]:
+    """What each reference player gets, task by task."""
+    found: dict[str, list[Mapping[str, float]]] = {}
+    for task in tasks:
+        for player, outcome in world.references(task).items():
+            found.setdefault(player, []).append(outcome)
+    return found

@@ -1,0 +1,300 @@
+"""The learning part of an update: advantages, a new version, its publication, and its verification.
+
+Each step can be repeated. A version that was made but not recorded is made again from the same state and the same
+episodes, with the same result.
+
+    learning = make_learning(spec, host, policy)
+    lesson = learning.weigh(groups)
+    update = await learning.learn(3, lesson, folder)
+    served = await learning.publish(update)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...engine import Engine
+from ...errors import AgentfwError, UsageError
+from ...host import Host
+from ...learner import Batch, Learner, Update
+from ...optimizer import Advantage, Loss, Optimizer, Scored
+from ...policy import Policy
+from ..components.creation import Guard, make
+from ..components.guarded import GuardedPolicy, listed
+from ..records.figures import finite, size_of
+from ..records.journal import make_folder
+from ..records.training_state import State
+from ..spec.run_spec import RunSpec
+from .proof import Proof
+from .remote_learner import RemoteLearner
+from .turn_checks import check_sampling
+
+__all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
+
+Answer = TypeVar("Answer")
+
+IMPORTANCE_CAP = 2.0
+"""Maximum importance weight of tokens that an older version sampled, if the optimizer names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """The groups of an update that can be learned from, with the advantages of their turns."""
+
+    groups: Sequence[Sequence[Scored]]
+    advantages: Sequence[Advantage]
+    metrics: Mapping[str, float]
+    """The optimizer's metrics of the whole batch."""
+
+
+class Learning:
+    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        policy: Policy,
+        optimizer: tuple[Guard, Optimizer],
+        learner: tuple[Guard, Learner],
+        teacher: GuardedPolicy | None,
+        *,
+        from_base: bool = False,
+    ) -> None:
+        self.spec, self.policy, self.teacher = spec, policy, teacher
+        self._from_base = from_base
+        """Whether the learner starts from the policy's base, which is known before it is loaded."""
+        self._opening: asyncio.Task[None] | None = None
+        self._of_optimizer, self.optimizer = optimizer
+        self._of_learner, self.learner = learner
+        self.proof = Proof(policy, self._logprobs)
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether it learns from the exact tokens that were sampled."""
+        return self.teacher is None and self.loss.name not in ("likelihood", "kto")
+
+    @property
+    def loss(self) -> Loss:
+        """The optimizer's loss. Samples of older versions are corrected for, unless it says how itself."""
+        loss = _loss(self._of_optimizer, self.optimizer)
+        stale = self.spec.staleness > 0 and loss.name == "clipped" and loss.importance_cap is None
+        return replace(loss, importance_cap=IMPORTANCE_CAP) if stale else loss
+
+    async def begin(self, home: Path, state: State, start: Path) -> Update | None:
+        """Open the learner's folder `home` and restore the state of an earlier execution.
+
+        The policy then answers with what training starts from, where that isn't its base. It is returned, and is
+        written to `start`. A learner in another process may still be loading afterwards: see `opened`.
+        """
+        make_folder(home)
+        if self.spec.staleness and self._from_base and not state.update:
+            self._opening = asyncio.create_task(self._open(home, state))
+            return None
+        await self._open(home, state)
+        if state.update:
+            with self._of_optimizer.calling("restore()"):
+                self.optimizer.restore(state.optimizer)
+
+        def started() -> Update | None:
+            self.learner.wake()
+            made = self.learner.start(start)
+            self.learner.rest()
+            return made
+
+        made = await self._ask("start()", started)
+        if made is not None:
+            await self.publish(made)
+        return made
+
+    async def opened(self) -> None:
+        """Wait until the learner can be asked."""
+        if self._opening is not None:
+            await self._opening
+
+    async def _open(self, home: Path, state: State) -> None:
+        def opened() -> None:
+            self.learner.open(home)
+            if state.update:
+                self.learner.restore(state.learner)
+            self.learner.rest()
+
+        await self._ask("open()", opened)
+
+    def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
+        """Turn the scores of a batch into advantages, and check them."""
+        guard = self._of_optimizer
+        by_episode: dict[str, list[Advantage]] = {scored.episode.id: [] for group in groups for scored in group}
+        turns = {scored.episode.id: len(scored.episode.turns) for group in groups for scored in group}
+        with guard.calling("advantages()"):
+            for advantage in listed(self.optimizer.advantages(groups), Advantage, guard):
+                # Checked before the step, because one NaN would spread to all weights.
+                guard.require(
+                    math.isfinite(advantage.value) and 0 <= advantage.turn < turns.get(advantage.episode, 0),
+                    f"gave turn {advantage.turn} of episode {advantage.episode} the advantage {advantage.value}",
+                    "fix the optimizer: an advantage is a finite number for a turn of the batch",
+                )
+                by_episode[advantage.episode].append(advantage)
+        # The optimizer excludes groups by giving them no advantages. A KL penalty still needs advantages of zero.
+        different = any(each.value for some in by_episode.values() for each in some)
+        acts = different or self.loss.kl > 0
+        learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
+        rewarded = any(scored.reward for group in groups for scored in group)
+        # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
+        if self.spec.samples == 1 and rewarded and not different and not self.optimizer_state():
+            raise UsageError(
+                f"{guard.title} has nothing to compare an episode with: samples is 1",
+                fix="set samples to 2 or more, or use parpo, which compares with the user's own history",
+            )
+        with guard.calling("metrics()"):
+            metrics = finite(self.optimizer.metrics(), guard.title)
+        return Lesson(
+            learned, [each for group in learned for one in group for each in by_episode[one.episode.id]], metrics
+        )
+
+    def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
+        """How many further groups the optimizer asks for."""
+        with self._of_optimizer.calling("missing()"):
+            return int(self.optimizer.missing(groups, self.spec.tasks))
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """What the optimizer keeps between batches."""
+        with self._of_optimizer.calling("state()"):
+            return dict(self.optimizer.state())
+
+    async def learner_state(self) -> dict[str, Any]:
+        """What the learner needs to resume."""
+        return await self._ask("state()", lambda: dict(self.learner.state()))
+
+    async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
+        """Make a new version below `home`. None if there is nothing to learn from. `before` is the last version."""
+        if not lesson.groups:
+            return None
+        shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
+        episodes = [scored.episode for group in lesson.groups for scored in group]
+        batch = Batch(episodes, lesson.advantages, self.loss, home)
+
+        def updated() -> Update:
+            self.learner.wake()
+            update = self.learner.update(batch)
+            self.learner.rest()
+            return update
+
+        if not self.spec.staleness:
+            await self.policy.rest()
+        call, guard = f"update() number {number}", self._of_learner
+        update = await self._ask(call, updated)
+        with guard.calling(call):
+            guard.require(isinstance(update, Update), f"returned a {type(update).__name__}, not an Update")
+            finite(update.metrics, guard.title)
+            guard.require(
+                update.version != before and update.adapter.exists(),
+                f"returned no new version: {update.version} at {update.adapter}",
+                "give each update its own version, and write it below the given folder",
+            )
+        if not self.spec.staleness:
+            await self.policy.wake()
+        return update
+
+    async def publish(self, update: Update) -> dict[str, float]:
+        """Publish a version to the policy, and verify that it is served."""
+        began = time.monotonic()
+        await self.policy.publish(update.adapter, update.version)
+        seconds = round(time.monotonic() - began, 3)
+        return {"publish_seconds": seconds, "publish_bytes": size_of(update.adapter), **await self.proof.prove()}
+
+    async def close(self) -> None:
+        try:
+            with self._calling_learner("close()"):
+                await asyncio.to_thread(self.learner.close)
+        finally:
+            if self._opening is not None:
+                self._opening.cancel()
+                await asyncio.gather(self._opening, return_exceptions=True)
+            if self.teacher is not None:
+                await self.teacher.close()
+
+    async def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
+        def found() -> Sequence[float]:
+            self.learner.wake()
+            found = self.learner.logprobs(prompt_ids, token_ids, base=base)
+            self.learner.rest()
+            return found
+
+        return await self._ask("logprobs()", found)
+
+    async def _ask(self, call: str, work: Callable[[], Answer]) -> Answer:
+        """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
+        with self._calling_learner(call):
+            return await asyncio.to_thread(work) if self.spec.staleness else work()
+
+    @contextmanager
+    def _calling_learner(self, call: str) -> Iterator[None]:
+        """Attribute exceptions of the learner to it. For a lack of memory, suggest a fix."""
+        with self._of_learner.calling(call):
+            try:
+                yield
+            except Exception as error:
+                if not (isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"):
+                    raise
+                raise AgentfwError(
+                    f"{self._of_learner.title} ran out of memory in {call}: {error}".rstrip(": "),
+                    fix="start a new run with fewer tasks or samples per update, or with other settings of the learner "
+                    f"(agentfw plugins show {self.spec.learner.name if self.spec.learner else ''}); "
+                    "or stop other programs that use the memory",
+                ) from error
+
+
+def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPolicy) -> Learning | None:
+    """Create the optimizer, the learner and the teacher of a resolved spec. None if there is no optimizer.
+
+    Raises if they can't work together.
+    """
+    if spec.optimizer is None or spec.learner is None:
+        return None
+    of_optimizer = Guard(host, "optimizer", spec.optimizer.name, spec.deadline)
+    optimizer = make(host, "optimizer", spec.optimizer, Optimizer, "optimizer")
+    of_learner = Guard(host, "learner", spec.learner.name, spec.deadline)
+    learner: Learner
+    if spec.staleness:
+        learner = RemoteLearner(engine, host, spec)
+    else:
+        learner = make(host, "learner", spec.learner, Learner, "learner")
+    teacher: GuardedPolicy | None = None
+    if spec.teacher is not None and _loss(of_optimizer, optimizer).name == "clipped":
+        raise UsageError(
+            f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
+            fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
+        )
+    if spec.teacher is not None:
+        made = make(host, "policy", spec.teacher, Policy, "teacher")
+        teacher = GuardedPolicy(made, Guard(host, "policy", spec.teacher.name, spec.deadline), policy.spending)
+    from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
+    learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher, from_base=from_base)
+    if learning.needs_tokens:
+        check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
+    return learning
+
+
+def _loss(guard: Guard, optimizer: Optimizer) -> Loss:
+    """The loss that the optimizer names, checked."""
+    with guard.calling("loss()"):
+        loss = optimizer.loss()
+        guard.require(isinstance(loss, Loss), f"has a loss of type {type(loss).__name__}, not Loss")
+    return loss
+
+
+def check_trainable(policy: Policy, name: str) -> None:
+    """Raise if the policy can't load new versions."""
+    if type(policy).publish is Policy.publish:
+        raise UsageError(
+            f"the policy \"{name}\" can't load a new version, so it can't be trained",
+            fix="train one that can, such as transformers or vllm; use this one as a teacher: --teacher NAME",
+        )

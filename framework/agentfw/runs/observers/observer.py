@@ -1,0 +1,99 @@
+"""Observers receive the events of a run while it goes on.
+
+Trackers, plugin hooks, the live display and the checks of a training are all observers. They are notified after the
+fact: when an observer receives an episode, it is already on disk.
+
+    class Printer(Observer):
+        def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
+            print(episode.id, record["reward"])
+
+    asyncio.run(run.execute(Printer()))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...episode import Episode, Turn, Usage
+from ...errors import AgentfwError
+from ...scores import Score
+from ...statistics import Interval
+from ..records.folder import RunFolder
+from ..records.summary import Summary
+from ..spec.run_spec import RunSpec
+
+__all__ = ["Observer", "RunInfo", "told_together"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The observed run: its resolved spec and its folder."""
+
+    folder: RunFolder
+    spec: RunSpec
+
+    @property
+    def id(self) -> str:
+        return self.folder.id
+
+
+class Observer:
+    """Base class of observers. Every method does nothing unless it is overridden."""
+
+    def started(self, run: RunInfo, done: int) -> None:
+        """The run begins or resumes. `done` updates are already complete."""
+
+    def phase(self, name: str, update: int) -> None:
+        """A phase begins: `play`, `learn` or `publish` of an update, or `evaluate` after it.
+
+        With `staleness`, an update is played while another is learned from.
+        """
+
+    def phase_ended(self, name: str, update: int) -> None:
+        """A phase is over. Not called if it failed."""
+
+    def plays(self, total: int, done: int) -> None:
+        """A plan of `total` episodes begins. `done` of them are already on disk."""
+
+    def turned(self, episode: Episode, turn: Turn) -> None:
+        """The policy has answered."""
+
+    def spent(self, policy: Usage, judges: Usage) -> None:
+        """An answer took tokens. These are the totals of the run, earlier executions included."""
+
+    def played(self, episode: Episode) -> None:
+        """An episode is on disk but not scored yet."""
+
+    def scored(self, scores: Sequence[Score]) -> None:
+        """A group of episodes was scored."""
+
+    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
+        """A scored episode is recorded. `record` is its line of metrics.jsonl."""
+
+    def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
+        """Episodes have failed, by their ids. They are recorded and left out, and the run goes on."""
+
+    def updated(self, line: Mapping[str, Any]) -> None:
+        """An update is complete. `line` is its line of updates.jsonl. `served` is empty if there was no new version."""
+
+    def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
+        """An evaluation is complete."""
+
+    def finished(self, summary: Summary) -> None:
+        """The run is complete. Not called if it failed or was interrupted."""
+
+
+def told_together(*observers: Observer) -> Observer:
+    """One observer that passes everything on to several, in this order."""
+    together = Observer()
+    for name in (name for name in vars(Observer) if not name.startswith("_")):
+        setattr(together, name, partial(_tell, observers, name))
+    return together
+
+
+def _tell(observers: Sequence[Observer], name: str, *news: object) -> None:
+    for observer in observers:
+        getattr(observer, name)(*news)

@@ -1,0 +1,352 @@
+"""The folder of a run: its settings, its records, and a lock that allows one process at a time.
+
+The folder contains everything that is needed to understand and resume the run. Nothing is kept only in memory.
+
+    RUNS/2026-11-21-inbox-7f3a/
+        run.json                        resolved settings and versions of plugins; written once
+        episodes.jsonl  metrics.jsonl   the episodes in the order in which they ended, and their metrics
+        failed.jsonl                    episodes that failed and were left out, if there are any
+        summary.json                    the results of the whole run; exists when it is done
+        report.html  curve.png
+        lock                            held by the process that works on the run
+
+In a training, these replace the second line:
+
+        state.json                      the last completed update
+        updates.jsonl                   metrics, one line per update
+        rollouts/00003/                 episodes.jsonl and metrics.jsonl of what the third update learned from
+        evaluations/00002/              episodes.jsonl and metrics.jsonl of the evaluation after two updates
+        learner/00003/                  output of the third update: adapters, and files of the learner
+
+Its result is its last complete evaluation, because the policy changes during the rollouts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from ...episode import Episode
+from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
+from .journal import Journal, read_journal, write_whole
+from .play_records import Records
+from .training_state import State
+
+__all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
+
+FORMAT = 3
+
+
+class RunFolder:
+    """One run's folder."""
+
+    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
+        self.path, self.about = path, about
+        self._lock: int | None = None
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def planned_updates(self) -> int:
+        """Planned number of updates. 0 if nothing is learned."""
+        return int(self.about["updates"])
+
+    @property
+    def unit(self) -> str:
+        """The unit of `total` and `done`."""
+        return "updates" if self.planned_updates else "episodes"
+
+    @property
+    def total(self) -> int:
+        """What is planned. A live run has no plan: it has what is done."""
+        return self.planned_updates or int(self.about["episodes"]) or self.done
+
+    @property
+    def done(self) -> int:
+        return State.read(self.path).update if self.planned_updates else self.evaluation(0).count()
+
+    @property
+    def headline(self) -> str:
+        """The name of the environment's main metric."""
+        return str(self.about["headline"])
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower headline is better."""
+        return bool(self.about.get("lower_is_better"))
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Columns of the run's table, with their headings. Empty if the table lists all metrics."""
+        return dict(self.about.get("columns", {}))
+
+    @property
+    def inspector(self) -> str:
+        """The command that shows a run of this environment in more detail, or an empty text."""
+        return str(self.about.get("inspector", ""))
+
+    @property
+    def plugins(self) -> dict[str, str]:
+        """The plugins that took part, each with its distribution and version; agentfw itself is one."""
+        return {"agentfw": f"agentfw=={self.about.get('agentfw')}", **self.about.get("plugins", {})}
+
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    def evaluation(self, update: int) -> Records:
+        """The episodes after this many updates. Without planned updates, those of the run itself."""
+        return Records(self.path / "evaluations" / f"{update:05d}" if self.planned_updates else self.path)
+
+    def evaluations(self) -> dict[int, Records]:
+        """The complete evaluations, by the number of updates before them."""
+        numbers = sorted(int(path.name) for path in self.path.glob("evaluations/*") if path.name.isdigit())
+        found = {number: self.evaluation(number) for number in (numbers if self.planned_updates else [0])}
+        whole = int(self.about["episodes"])
+        return {number: records for number, records in found.items() if records.count() == whole}
+
+    def result(self) -> Records:
+        """The last complete evaluation, or else the first one, as far as it exists."""
+        return self.evaluation(max(self.evaluations(), default=0))
+
+    def episodes(self) -> Iterator[Episode]:
+        """The episodes of the result, in the order in which they ended."""
+        return self.result().episodes()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The metrics of each episode of the result, in the order of the tasks."""
+        return self.result().metrics()
+
+    def stages(self) -> dict[int, list[dict[str, Any]]]:
+        """The metrics of each complete evaluation, by the number of updates before it."""
+        return {number: records.metrics() for number, records in self.evaluations().items()}
+
+    def rollouts(self, update: int) -> Records:
+        """The episodes that this update learns from. Updates count from 1."""
+        return Records(self.path / "rollouts" / f"{update:05d}")
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The metrics of each update."""
+        return list(read_journal(self.path / "updates.jsonl"))
+
+    def played(self) -> Iterator[dict[str, Any]]:
+        """The metrics of every episode on disk, of rollouts and evaluations."""
+        for records in self._places():
+            yield from records.concluded()
+
+    def failed(self) -> list[dict[str, Any]]:
+        """The episodes that were left out, of rollouts and evaluations, with the reasons."""
+        return [line for records in self._places() for line in records.failed()]
+
+    def _places(self) -> list[Records]:
+        below = [*sorted(self.path.glob("rollouts/*")), *sorted(self.path.glob("evaluations/*"))]
+        return [Records(place) for place in (self.path, *below)]
+
+    def journal(self, name: str) -> Journal:
+        return Journal.open(self.path / f"{name}.jsonl")
+
+    # -- the folder itself ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> Self:
+        """Create a new folder below `root` with everything that is needed to resume the run."""
+        now = datetime.now().astimezone()
+        stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
+        whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            while True:
+                path = root / f"{stem}-{secrets.token_hex(2)}"
+                try:
+                    path.mkdir()
+                    break
+                except FileExistsError:
+                    continue
+        except OSError as error:
+            raise StorageError(
+                f"can't make a run folder below {root}: {error.strerror}", fix="choose another folder with --runs"
+            ) from None
+        try:
+            write_whole(path / "run.json", json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+        except StorageError:
+            with suppress(OSError):
+                path.rmdir()
+            raise
+        return cls(path, whole)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open an existing folder. Raises with a reason if it isn't a run of this format."""
+        file = path / "run.json"
+        try:
+            about = json.loads(file.read_text("utf-8"))
+            found = about["format"]
+        except FileNotFoundError:
+            raise RunFolderError(f"{path} is not a run folder: it has no run.json", fix=_why_no_run(path)) from None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise RunFolderError(
+                f"{file} can't be read: {_words(error)}", fix="check that it is an agentfw run"
+            ) from None
+        if found != FORMAT:
+            newer = isinstance(found, int) and found > FORMAT
+            raise RunFolderError(
+                f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
+                fix="pip install --upgrade agentfw"
+                if newer
+                else "open it with the version that made it, or run its spec again",
+            )
+        try:
+            _check(about)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(f"{file} can't be read: {_words(error)}", fix="restore it from a copy") from None
+        return cls(path, about)
+
+    def lock(self) -> None:
+        """Prevent other processes from working on this run at the same time."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"can't resume {self.path}: {error.strerror}", fix="make the folder writable, and free disk space"
+            ) from None
+        # A process that only reads the state holds the lock for an instant.
+        for wait in (0.02, 0.05, 0.1, 0.2, None):
+            try:
+                _lock(handle)
+                break
+            except OSError:
+                if wait is None:
+                    owner = _owner(handle)
+                    os.close(handle)
+                    raise RunInUseError(
+                        f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
+                        fix="wait for it to end, or stop it",
+                    ) from None
+                time.sleep(wait)
+        self._lock = handle
+        with suppress(OSError):  # the owner is useful in errors, but can't be written on a full disk
+            os.ftruncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def summary(self) -> dict[str, Any] | None:
+        """The record of the run's summary, if the run is done."""
+        file = self.path / "summary.json"
+        try:
+            loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
+            loaded["episodes"], loaded["figures"]
+            return loaded
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            fix = f"remove it and run: agentfw runs resume {self.id}"
+            raise RunFolderError(f"{file} can't be read: {_words(error)}", fix=fix) from None
+
+    @property
+    def state(self) -> str:
+        """done, running, or interrupted. An interrupted run can be resumed."""
+        if (self.path / "summary.json").exists():
+            return "done"
+        try:
+            handle = os.open(self.path / "lock", os.O_RDONLY)
+        except OSError:
+            return "interrupted"
+        try:
+            _lock(handle)
+        except OSError:
+            return "running"
+        finally:
+            os.close(handle)
+        return "interrupted"
+
+
+def list_runs(root: Path) -> list[RunFolder]:
+    """The runs below a folder, newest first. Folders that can't be opened as a run are skipped."""
+    found = []
+    for path in root.iterdir() if root.is_dir() else ():
+        try:
+            found.append(RunFolder.open(path))
+        except RunFolderError:
+            continue
+    return sorted(found, key=lambda folder: (_made(folder), folder.id), reverse=True)
+
+
+def find_run(root: Path, name: str) -> RunFolder:
+    """Find a run by its path, its name, the end of its name, or `last`."""
+    path = Path(name)
+    if name and path.is_dir() and (len(path.parts) > 1 or (path / "run.json").exists()):
+        return RunFolder.open(path)
+    if name and (root / name).is_dir():
+        return RunFolder.open(root / name)
+    runs = list_runs(root)
+    if name == "last" and runs:
+        return runs[0]
+    matching = [folder for folder in runs if name and folder.id.endswith(name)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise RunFolderError(
+            f'"{name}" matches {len(matching)} runs', fix="use more of the name; see: agentfw runs list"
+        )
+    # Users type the end of a name, so the nearest is searched among endings of the same length.
+    known = {folder.id for folder in runs} | {folder.id[-len(name) :] for folder in runs if name}
+    raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
+
+
+def _made(folder: RunFolder) -> float:
+    try:
+        return datetime.fromisoformat(str(folder.about["created"])).timestamp()
+    except (KeyError, ValueError):
+        return 0.0
+
+
+def _check(about: Mapping[str, Any]) -> None:
+    """Raise if something is missing that `agentfw runs list` shows."""
+    spec = about["spec"]
+    int(about["episodes"]), int(about["updates"]), str(about["headline"]), str(spec["interface"])
+    for choice in (spec["environment"], spec["policy"], *spec["memories"]):
+        str(choice["name"])
+
+
+def _why_no_run(path: Path) -> str:
+    if not path.is_dir():
+        return "see: agentfw runs list"
+    if all(entry.name.startswith("run.json.") for entry in path.iterdir()):
+        return "its creation was interrupted; remove it, nothing is lost"
+    return "pass the folder of a run; see: agentfw runs list"
+
+
+def _words(error: Exception) -> str:
+    """The error as a sentence. The text of a KeyError is only the key."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _owner(handle: int) -> str:
+    """The process that holds the lock, if known."""
+    with suppress(OSError):
+        return os.read(handle, 32).decode(errors="replace").strip()
+    return ""
+
+
+def _lock(handle: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows has no flock; msvcrt locks the first byte instead
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    else:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,259 @@
+"""Append-only records on disk: one JSON value per line, on disk before `append` returns.
+
+An acknowledged record is never lost and never changed. A line that was cut short by a crash or a full disk was not
+acknowledged. It is removed when the journal is opened again, and kept in a `.torn` file next to it.
+
+    with Journal.open(folder / "episodes.jsonl") as journal:
+        record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it is read back: {"times": [1, 2], ...}
+
+Many small records are slow if each waits for the disk by itself. `await journal.commit(record)` promises the same, and
+shares a flush with all records that arrive while the disk is busy.
+
+Damage anywhere but at the end doesn't come from a crash. The journal is then refused with the line's number and not
+modified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from ...errors import RunFolderError, StorageError
+
+__all__ = ["Journal", "make_folder", "read_journal", "write_whole"]
+
+Record = dict[str, Any]
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows changes line ends without it
+
+
+class Journal:
+    """One file of records, open for appending."""
+
+    def __init__(self, path: Path, handle: IO[bytes], size: int) -> None:
+        self.path = path
+        self._handle = handle
+        self._size = size
+        self._torn = False
+        self._flushed = size
+        """Size up to which everything is on disk."""
+        self._failures: list[OSError] = []
+        """Of shared flushes. Each took back all records that were not on disk."""
+        self._flushing = asyncio.Lock()
+        self._next_flush: asyncio.Task[None] | None = None
+        self._in_use = threading.Lock()
+        """Held while another thread flushes the file."""
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Open or create a journal, and repair its end if it was cut short."""
+        try:
+            is_new = not path.exists()
+            size = 0 if is_new else _mend(path)
+            # Unbuffered, so that each record is a single write.
+            handle = path.open("ab", buffering=0)
+            if is_new:
+                _sync_folder(path.parent)
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(
+                f"can't open {path}: {reason}", fix="check that the disk is mounted, writable and not full"
+            ) from error
+        return cls(path, handle, size)
+
+    def append(self, record: Record) -> Record:
+        """Write one record, which is on disk when this returns. If it can't be written, the file is unchanged.
+
+        Returns the record as it is read back, so that the caller continues with the same values as a resumed run. A
+        value that isn't JSON raises TypeError or ValueError, and nothing is written.
+        """
+        written = self._write(record, os.fsync)
+        self._flushed = self._size
+        return written
+
+    async def commit(self, record: Record) -> Record:
+        """Write one record like `append`, but share its flush with others. It is on disk when this returns."""
+        written, failures = self._write(record, lambda handle: None), len(self._failures)
+        if self._next_flush is None:
+            self._next_flush = asyncio.create_task(self._flush())
+        await asyncio.shield(self._next_flush)
+        if len(self._failures) > failures:
+            raise self._cannot_write(self._failures[failures])
+        return written
+
+    async def _flush(self) -> None:
+        """Flush everything that was written until the disk is free."""
+        async with self._flushing:
+            await asyncio.sleep(0)  # whoever is ready writes first
+            self._next_flush = None
+            size = self._size
+            try:
+                await asyncio.to_thread(self._flush_file)
+            except OSError as error:
+                # Also what was written meanwhile: nobody knows how much of it is on disk.
+                self._failures.append(error)
+                self._size, self._torn = self._flushed, True
+                with suppress(OSError):
+                    self._take_back()
+            else:
+                self._flushed = size
+
+    def _flush_file(self) -> None:
+        with self._in_use:
+            if not self._handle.closed:  # closing has flushed it
+                os.fsync(self._handle.fileno())
+
+    def _write(self, record: Record, flush: Callable[[int], None]) -> Record:
+        line = _encode(record)
+        try:
+            if self._torn:
+                self._take_back()
+            view = memoryview(line)
+            while view:
+                view = view[self._handle.write(view) :]
+            flush(self._handle.fileno())
+        except BaseException as error:  # also on interruption: half a line must not remain for the next append
+            self._torn = True
+            with suppress(OSError):  # otherwise the next append tries again, or the next opening removes the torn end
+                self._take_back()
+            if not isinstance(error, OSError):
+                raise
+            raise self._cannot_write(error) from error
+        self._size += len(line)
+        loaded: Record = json.loads(line)
+        return loaded
+
+    def close(self) -> None:
+        with self._in_use, self._handle:
+            if self._flushed < self._size:
+                os.fsync(self._handle.fileno())
+
+    def _cannot_write(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"can't write to {self.path}: {error.strerror or error}", fix="free disk space; earlier records are intact"
+        )
+
+    def _take_back(self) -> None:
+        os.ftruncate(self._handle.fileno(), self._size)
+        self._torn = False
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_journal(path: Path) -> Iterator[Record]:
+    """Read the records of a journal, even while another process writes it. An incomplete last line is skipped."""
+    try:
+        handle = path.open("rb")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunFolderError(f"can't read {path}: {error.strerror}", fix="make it readable") from error
+    with handle:
+        for number, line in enumerate(handle, start=1):
+            record = _parse(line)
+            if record is None:
+                if not line.endswith(b"\n") or not handle.read(1):
+                    return
+                raise _damaged(path, number)
+            yield record
+
+
+def write_whole(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
+    """Replace a file atomically: it is written under a new name and renamed, so readers see it whole, old or new.
+
+    `mode` is that of the file, without what the umask takes away.
+    """
+    # Two processes may write the same report at the same time, so each uses its own temporary name.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, mode), "wb") as handle:
+            handle.write(data.encode() if isinstance(data, str) else data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise StorageError(
+            f"can't write {path}: {error.strerror or error}", fix="free disk space, and make the folder writable"
+        ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents if they don't exist."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"can't make {path}: {error.strerror or error}", fix="free disk space, and make the folder writable"
+        ) from error
+
+
+def _mend(path: Path) -> int:
+    """Remove the torn end of a journal. Returns the size of the rest."""
+    good = 0
+    with path.open("rb") as handle:
+        for number, line in enumerate(handle, start=1):
+            if _parse(line) is None:
+                if line.endswith(b"\n") and handle.read(1):
+                    raise _damaged(path, number)
+                handle.seek(good)
+                with path.with_name(f"{path.name}.torn").open("ab") as torn:
+                    torn.write(handle.read())
+                os.truncate(path, good)
+                break
+            good += len(line)
+    return good
+
+
+def _encode(record: Record) -> bytes:
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        # A model can write lone surrogates, which UTF-8 can't encode. Escaped, they are valid JSON.
+        return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def _parse(line: bytes) -> Record | None:
+    """The record of a line, or None if the line is incomplete."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _damaged(path: Path, number: int) -> RunFolderError:
+    return RunFolderError(
+        f"{path}, line {number}, is damaged, and more lines follow",
+        fix="restore the file from a backup, or move it away and start a new run",
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush the folder: a new or renamed file survives a power cut only when its folder is on disk too."""
+    if os.name == "nt":  # Windows can't open folders, and flushes them itself
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError:  # some network disks can't; the file itself is written
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,98 @@
+"""The episodes of one play on disk, with their metrics. A training has one play per update and per evaluation.
+
+An episode has at most one line in each of episodes.jsonl and metrics.jsonl. It has a line in metrics.jsonl only if it
+has one in episodes.jsonl. Episodes that failed and were left out have a line in failed.jsonl, and none in
+metrics.jsonl.
+
+    records = Records(folder)
+    [episode.utility for episode in records.episodes()]
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...episode import Episode
+from ...errors import RunFolderError, StorageError
+from .journal import Journal, read_journal
+
+__all__ = ["Records"]
+
+_METRICS = (
+    *("episode", "task", "user", "reward", "utility", "outcome", "course"),
+    *("turns", "tokens", "usage", "judged", "failures", "finish", "scores"),
+)
+"""Keys of every line of metrics.jsonl."""
+
+
+class Records:
+    """The journals of one folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def journal(self, name: str) -> Journal:
+        return Journal.open(self.path / f"{name}.jsonl")
+
+    def episodes(self) -> Iterator[Episode]:
+        """The episodes on disk, in the order in which they ended."""
+        path = self.path / "episodes.jsonl"
+        for number, record in enumerate(read_journal(path), start=1):
+            try:
+                yield Episode.from_record(record)
+            except StorageError as error:
+                raise RunFolderError(f"{path}, line {number}: {error.message}", fix=error.fix) from error
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The metrics of each episode, in the order of the tasks."""
+        return sorted(self.concluded(), key=lambda record: [int(part) for part in record["episode"].split("-")])
+
+    def concluded(self) -> Iterator[dict[str, Any]]:
+        """The metrics of each episode, in the order in which the episodes were scored and learned from."""
+        path = self.path / "metrics.jsonl"
+        for number, record in enumerate(read_journal(path), start=1):
+            lacking = [key for key in _METRICS if key not in record]
+            if lacking or not re.fullmatch(r"\d+-\d+", str(record["episode"])):
+                what = f"has no {', '.join(lacking)}" if lacking else "names no episode"
+                raise RunFolderError(f"{path}, line {number}, {what}", fix="restore the file from a backup")
+            yield record
+
+    def count(self) -> int:
+        """Number of episodes that are done: concluded, or left out."""
+        return sum(1 for _ in self.concluded()) + len(self.failed())
+
+    def failed(self) -> list[dict[str, Any]]:
+        """The episodes that were left out, with the reasons. Those that were played again later are not among them."""
+        found: dict[str, dict[str, Any]] = {}
+        for line in read_journal(self.path / "failed.jsonl"):
+            for name in line.get("retried", ()):
+                found.pop(name, None)
+            if "episode" in line:
+                found[line["episode"]] = line
+        return list(found.values())
+
+    def replay(self) -> Iterator[tuple[Episode, dict[str, Any] | None]]:
+        """The episodes with their metrics, in the order in which they were scored and learned from.
+
+        Episodes that were not concluded have no metrics, wherever they are in the journal.
+        """
+        lines = {str(record["episode"]): record for record in self.concluded()}
+        # Within a batch, this differs from the order in which the episodes ended: some wait for their turn.
+        order, held = deque(lines), dict[str, Episode]()
+        for episode in self.episodes():
+            if episode.id not in lines:
+                yield episode, None
+                continue
+            held[episode.id] = episode
+            while order and order[0] in held:
+                name = order.popleft()
+                yield held.pop(name), lines[name]
+        if order:
+            raise RunFolderError(
+                f"{self.path}/episodes.jsonl lacks episode {order[0]}, which metrics.jsonl contains",
+                fix="restore both from a backup, or start a new run",
+            )

@@ -1,0 +1,212 @@
+"""The summary of a run: the mean of every metric with its 95% interval, and what the run cost.
+
+The intervals are bootstrapped over episodes with a fixed seed, so the same run gives the same summary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from ...episode import Usage
+from ...statistics import Interval, bootstrap
+from .failures import reasons
+from .folder import RunFolder
+from .training_state import State
+
+__all__ = [
+    "Summary",
+    "beside",
+    "columns",
+    "course",
+    "figures_from",
+    "figures_of",
+    "figures_record",
+    "in_order",
+    "intervals",
+    "leading",
+    "summarize",
+    "total_usage",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The result of a run."""
+
+    run: str
+    environment: str
+    episodes: int
+    """Number of episodes, in a training those of rollouts and evaluations. The next four cover the same."""
+    turns: int
+    tokens: int
+    """Number of tokens that were generated and kept."""
+    failures: int
+    """Number of answers that could not be parsed."""
+    usage: Usage
+    """Total usage of the policy. A number that some turn didn't report is None."""
+    judged: Usage
+    """Total usage of reward models that ask a model."""
+    seconds: float
+    """Duration of the last execution. Earlier, interrupted executions are not included."""
+    figures: Mapping[str, Interval] = field(default_factory=dict)
+    """Metrics of the episodes. For a training, those of the last evaluation."""
+    references: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
+    """The same metrics of simple players that the environment knows, by name."""
+    updates: int = 0
+    version: str = ""
+    """The policy's newest version. This and the next are empty if nothing was learned."""
+    adapter: str = ""
+    """Path of its adapter, below the run's folder."""
+    before: Mapping[str, Interval] = field(default_factory=dict)
+    """Metrics of the evaluation before the first update of a training."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """Number of episodes that failed and were left out, by reason. They are in no other number."""
+
+    def means(self) -> dict[str, float]:
+        return {name: interval.estimate for name, interval in self.figures.items()}
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain JSON values. An unknown bound is null (one episode has no spread)."""
+        record = {item.name: getattr(self, item.name) for item in fields(self)}
+        record["usage"], record["judged"] = asdict(self.usage), asdict(self.judged)
+        record["figures"] = figures_record(self.figures)
+        record["before"] = figures_record(self.before)
+        record["references"] = {name: figures_record(figures) for name, figures in self.references.items()}
+        return record
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Summary:
+        references = {name: figures_from(rows) for name, rows in record["references"].items()}
+        figures = {name: figures_from(record[name]) for name in ("figures", "before")}
+        usages = {name: Usage(**record[name]) for name in ("usage", "judged")}
+        return cls(**{**record, **figures, **usages, "references": references})
+
+
+def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
+    """Metrics as plain JSON values."""
+    return {
+        name: {
+            "mean": interval.estimate,
+            "low": _or_none(interval.low),
+            "high": _or_none(interval.high),
+            "count": interval.count,
+            "missing": interval.missing,
+        }
+        for name, interval in figures.items()
+    }
+
+
+def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
+    """Read back the intervals that `figures_record` wrote."""
+    return {
+        name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
+        for name, row in record.items()
+    }
+
+
+def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """The metrics of many episodes, by name: the reward, the utility, and those of the environment.
+
+    A metric that an episode has not measured is NaN there. A metric that no episode has measured is omitted.
+    """
+    rows = [figures_of(record) for record in records]
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = {name: [row.get(name, math.nan) for row in rows] for name in names}
+    return {name: values for name, values in found.items() if not all(map(math.isnan, values))}
+
+
+def figures_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of one episode."""
+    values = {"reward": record["reward"], "utility": record["utility"], **record["outcome"]}
+    return {name: float(value) for name, value in values.items()}
+
+
+def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
+    """The headline metric of each round, over all episodes. Empty if the environment has no rounds."""
+    found: dict[int, list[float]] = {}
+    for record in records:
+        for number, value in record["course"]:
+            if not math.isnan(value):
+                found.setdefault(int(number), []).append(float(value))
+    return dict(sorted(found.items()))
+
+
+def in_order(names: Iterable[str], headline: str) -> list[str]:
+    """Metrics in the order of a table: the headline (and `error@5`), then reward and utility, then the others."""
+    return sorted(
+        names,
+        key=lambda name: (
+            name.replace(" after ", "@").partition("@")[0] != headline,
+            name not in ("reward", "utility"),
+        ),
+    )
+
+
+def leading(figures: Container[str], headline: str) -> str:
+    """The main metric: the environment's headline if it was measured, otherwise the utility."""
+    return headline if headline in figures else "utility"
+
+
+def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
+    """The mean of every measured metric, with its interval."""
+    return {name: bootstrap(values) for name, values in columns(records).items()}
+
+
+def beside(summary: Summary, folder: RunFolder) -> list[tuple[str, Mapping[str, Interval]]]:
+    """The metrics of the run, named after its policy and memories, and then those of simple players, the best first."""
+    spec: Mapping[str, Any] = folder.about["spec"]
+    own = " + ".join(choice["name"] for choice in (spec["policy"], *spec["memories"]))
+    sign = 1 if folder.lower_is_better else -1
+    others = sorted(summary.references.items(), key=lambda item: sign * item[1][folder.headline].estimate)
+    return [(own, summary.figures), *others]
+
+
+def summarize(
+    folder: RunFolder, seconds: float, references: Mapping[str, Sequence[Mapping[str, float]]] | None = None
+) -> Summary:
+    """Summarize what is on disk, together with the results of simple players."""
+    played, state = list(folder.played()), State.read(folder.path)
+    episodes, (usage, judged) = folder.metrics(), total_usage(played)
+    return Summary(
+        run=folder.id,
+        environment=str(folder.about["spec"]["environment"]["name"]),
+        episodes=len(played),
+        turns=sum(int(record["turns"]) for record in played),
+        tokens=sum(int(record["tokens"]) for record in played),
+        failures=sum(int(record["failures"]) for record in played),
+        usage=usage,
+        judged=judged,
+        seconds=round(seconds, 3),
+        figures=intervals(episodes),
+        references={
+            player: {
+                name: bootstrap([row[name] for row in rows if name in row])
+                for name in dict.fromkeys(name for row in rows for name in row)
+            }
+            for player, rows in (references or {}).items()
+        },
+        updates=state.update,
+        version=state.version,
+        adapter=state.adapter,
+        before=intervals(folder.evaluation(0).metrics()) if folder.planned_updates else {},
+        failed=reasons(folder.failed()),
+    )
+
+
+def total_usage(played: Iterable[Mapping[str, Any]]) -> tuple[Usage, Usage]:
+    """What the policy and the reward models used in all these episodes, from their lines of metrics.jsonl."""
+    usage = judged = Usage(0, 0, 0)
+    for record in played:
+        usage, judged = usage + Usage(**record["usage"]), judged + Usage(**record["judged"])
+    return usage, judged
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

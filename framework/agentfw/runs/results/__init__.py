@@ -1,0 +1,1 @@
+"""What comes of runs: the report with its charts, and comparisons."""

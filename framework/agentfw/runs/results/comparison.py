@@ -1,0 +1,111 @@
+"""Compares runs: each metric with its interval, and the paired difference to the first run.
+
+Where two runs played the same tasks, differences are taken task by task, because most of the variance is between tasks.
+Tasks are the same if their environment, user, seed, index and sample are.
+
+    compare_runs([find_run(root, "7f3a"), find_run(root, "last")])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UnknownNameError, UsageError
+from ...statistics import Interval, PairedDifference, bootstrap, paired_difference
+from ..records.folder import RunFolder
+from ..records.summary import columns, in_order, leading
+
+__all__ = ["Row", "change", "compare_runs", "side_by_side"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric of several runs."""
+
+    figure: str
+    runs: tuple[str, ...]
+    intervals: tuple[Interval, ...]
+    differences: tuple[PairedDifference | None, ...]
+    """Difference of each run to the first. None for the first itself, and for runs that share no task with it."""
+
+    def to_record(self) -> dict[str, Any]:
+        return {"figure": self.figure, "runs": self.records("run")}
+
+    def records(self, what: str) -> list[dict[str, Any]]:
+        """One record of plain JSON values per run. `what` is the key for its name."""
+        rows = []
+        for run, interval, difference in zip(self.runs, self.intervals, self.differences, strict=True):
+            row = {what: run, **_bounds(interval)}
+            if difference is not None:
+                gap = difference.difference
+                row["difference"] = {**_bounds(gap), "p": difference.p_value, "tasks": gap.count}
+            rows.append(row)
+        return rows
+
+
+def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> list[Row]:
+    """The metrics that all of the runs have, the headline first."""
+    tables = [_by_task(folder) for folder in folders]
+    for folder, table in zip(folders, tables, strict=True):
+        if not table:
+            raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
+    common = [name for name in tables[0] if all(name in table for table in tables)]
+    for name in figures:
+        if name not in common:
+            raise UnknownNameError("figure", name, common)
+    chosen = list(figures) or in_order(common, folders[0].headline)
+    names = tuple(folder.id for folder in folders)
+    return [side_by_side(name, names, [table[name] for table in tables]) for name in chosen]
+
+
+def change(folder: RunFolder) -> PairedDifference | None:
+    """The change of the headline from the first to the last evaluation, task by task. None with fewer than two."""
+    stages = folder.stages()
+    if len(stages) < 2:
+        return None
+    first, last = (_tables(folder, stages[number]) for number in (min(stages), max(stages)))
+    name = leading(first.keys() & last.keys(), folder.headline)
+    return paired_difference(last[name], first[name])
+
+
+def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]]) -> Row:
+    """Compare one metric of several runs, each given by task."""
+    differences: list[PairedDifference | None] = [None]
+    for other in values[1:]:
+        shared = values[0].keys() & other.keys()
+        differences.append(paired_difference(other, values[0]) if shared else None)
+    return Row(
+        figure,
+        names,
+        tuple(bootstrap(list(some.values())) for some in values),
+        tuple(differences),
+    )
+
+
+def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
+    """Each metric by task, and the headline also after each stage, as `error after 5`."""
+    tables, stages = _tables(folder, folder.metrics()), folder.stages()
+    for updates, records in stages.items() if len(stages) > 1 else ():
+        stage = _tables(folder, records)
+        if folder.headline in stage:
+            tables[f"{folder.headline} after {updates}"] = stage[folder.headline]
+    return tables
+
+
+def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Each metric by task. Tasks where it was not measured are omitted."""
+    # Tasks with the same seed in two environments are different tasks.
+    tasks = [f"{folder.about['spec']['environment']['name']}/{record['task']}" for record in records]
+    return {
+        name: {task: value for task, value in zip(tasks, values, strict=True) if not math.isnan(value)}
+        for name, values in columns(records).items()
+    }
+
+
+def _bounds(interval: Interval) -> dict[str, Any]:
+    """Plain JSON values. An unknown bound is null."""
+    low, high = (value if math.isfinite(value) else None for value in (interval.low, interval.high))
+    return {"mean": interval.estimate, "low": low, "high": high}

@@ -1,0 +1,317 @@
+"""Writes the report of a run: report.html, one self-contained page, and curve.png.
+
+It uses only the run folder, so it can be written again at any time, also during the run.
+
+    write_report(find_run(Path("runs"), "last"))
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...episode import Episode, Usage
+from ...errors import UsageError
+from ...out import counted
+from ...report import Page, short
+from ...report.html import Cell
+from ...statistics import Interval, bootstrap
+from ..records.failures import reasons
+from ..records.folder import RunFolder
+from ..records.journal import write_whole
+from ..records.summary import Summary, beside, columns, figures_of, in_order, intervals, leading
+from .comparison import change
+from .pictures import curve, timeline_picture
+from .update_charts import clipping_note, update_charts, updates_table
+
+__all__ = ["write_report"]
+
+_TRANSCRIPTS = 3
+"""Number of episodes that are shown in full: the worst, the median and the best."""
+_LONGEST = 60_000
+"""Maximum number of characters of a transcript. The run folder has the rest."""
+_PHONE = 350
+"""Width of pictures on a phone, in pixels."""
+_ROWS = 1000
+"""Maximum number of episodes in the table. More would make the page slow."""
+
+_Records = Sequence[Mapping[str, Any]]
+
+
+def write_report(folder: RunFolder) -> list[Path]:
+    """Write report.html and curve.png. Returns both paths."""
+    records = folder.metrics()
+    if not records:
+        raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
+    files = {"report.html": _page(folder, records).render().encode(), "curve.png": curve(folder).to_png()}
+    for name, data in files.items():
+        write_whole(folder.path / name, data)
+    return [folder.path / name for name in files]
+
+
+def _page(folder: RunFolder, records: _Records) -> Page:
+    spec: Mapping[str, Any] = folder.about["spec"]
+    lines, stages = folder.updates(), folder.stages()
+    done = len(lines) if folder.planned_updates else len(records)
+    count = f"{done:,}" if done == folder.total else f"{done:,} of {folder.total:,}"
+    title = f"{spec['environment']['name']}, {spec['policy']['name']}"
+    title += f" by {spec['optimizer']['name']}" if folder.planned_updates else ""
+    unit = folder.unit.removesuffix("s") if folder.total == 1 else folder.unit
+    page = Page(title, subtitle=f"{folder.id}, {count} {unit}")
+    summary = folder.summary()
+    usages = _cards_of_usage(summary) if summary else []
+    if folder.planned_updates and stages:
+        page.highlights([*_cards_of_training(folder, stages, lines), *usages])
+    else:
+        page.highlights([*_cards(folder, records), *usages])
+    page.figure(curve(folder), narrow=curve(folder, width=_PHONE))
+    if len(stages) > 1:
+        _figures_by_stage(page, folder, stages)
+    else:
+        _figures(page, folder, records)
+    _beside(page, folder, summary)
+    if lines:
+        intro = f"Figures of the episodes that were learned from, and of the learner. {clipping_note(lines)}"
+        page.section("During training", intro.rstrip())
+        for wide, narrow in update_charts(lines, (880, _PHONE)):
+            page.figure(wide, narrow=narrow)
+    _failed(page, folder)
+    shown = _shown_whole(folder, records)
+    _timeline(page, shown)
+    _word_for_word(page, folder, records, shown)
+    _made_of(page, folder)
+    # The tables come last, because they are the longest.
+    if lines:
+        page.section("Updates", "All metrics of each are in updates.jsonl.")
+        page.table(*updates_table(lines))
+    _episodes(page, records, leading(columns(records), folder.headline))
+    return page
+
+
+# -- main results ------------------------------------------------------------------------------------------------------
+
+
+def _cards(folder: RunFolder, records: _Records) -> list[tuple[str, str, str]]:
+    figures = intervals(records)
+    headline = leading(figures, folder.headline)
+    shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
+    cards = [(name, f"{figures[name].estimate:.3f}", _range(figures[name])) for name in shown]
+    turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
+    cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
+    cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
+    calls, failed = (sum(int(record.get(f"tool_{name}", 0)) for record in records) for name in ("calls", "failures"))
+    if calls:
+        cards.append(("tool calls", f"{calls:,}", f"{1 - failed / calls:.0%} were carried out"))
+    return cards
+
+
+def _cards_of_training(
+    folder: RunFolder, stages: Mapping[int, _Records], lines: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str]]:
+    found = [intervals(records) for records in stages.values()]
+    name = leading(found[0].keys() & found[-1].keys(), folder.headline)
+    cards = [(f"{name} before", f"{found[0][name].estimate:.3f}", _range(found[0][name]))]
+    if len(found) > 1:
+        cards.append((f"{name} now", f"{found[-1][name].estimate:.3f}", _range(found[-1][name])))
+        difference = change(folder)
+        if difference is not None:
+            chance = str(difference).rpartition(", ")[2]
+            note = f"{_range(difference.difference)}, {chance}"
+            cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
+    tokens = sum(int(line["rollouts"]["tokens"]) for line in lines)
+    seconds = sum(_clock(line["seconds"]) for line in lines)
+    cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {_duration(seconds)}"))
+    return cards
+
+
+def _clock(seconds: Mapping[str, float]) -> float:
+    """The time that an update took. With staleness the policy plays meanwhile, and the learner waits for it."""
+    return sum(seconds.values()) - (seconds["play"] if "wait" in seconds else 0.0)
+
+
+def _cards_of_usage(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The tokens of the policy and of the judge, and what they cost. Programs have none."""
+    cards = []
+    for of, key in (("", "usage"), ("judge, ", "judged")):
+        usage = Usage(**summary[key])
+        if usage.tokens is None and usage.cost is None:
+            cards.append((f"{of}prompt tokens", "unknown", "not reported by the server, so their cost is unknown"))
+        elif usage.prompt:
+            sampled = "" if usage.sampled is None else f"{usage.sampled:,} sampled"
+            cached = "" if usage.cached is None else f"{usage.cached:,} from a cache"
+            cards.append((f"{of}prompt tokens", f"{usage.prompt:,}", ", ".join(filter(None, (cached, sampled)))))
+            if usage.cost is None:
+                cards.append((f"{of}cost", "unknown", "its price is not set"))
+            elif usage.cost:
+                cards.append((f"{of}cost", f"{usage.cost:.4g}", "in the currency of its price"))
+    return cards
+
+
+def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
+    values = columns(records)
+    figures = {name: bootstrap(some) for name, some in values.items()}
+    names = in_order(figures, folder.headline)
+    if len(records) == 1:
+        page.section("Figures", f"Of one episode, so without an interval.{_lower(folder)}")
+        page.table(["figure", "value"], [[name, short(figures[name].estimate)] for name in names])
+        return
+    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_lower(folder)}")
+    page.table(
+        ["figure", "mean", "from", "to", "least", "most"],
+        [[name, *_bounds(figures[name]), *(short(least) for least in _extremes(values[name]))] for name in names],
+    )
+
+
+def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Records]) -> None:
+    """The last evaluation next to the first."""
+    first, last = min(stages), max(stages)
+    figures = {number: intervals(stages[number]) for number in (first, last)}
+    page.section("Figures", f"The mean over held-out episodes with its bootstrapped 95% interval.{_lower(folder)}")
+    heads = ["figure"]
+    for number in figures:
+        heads += [f"after {number}", "from", "to"]
+    rows: list[list[Cell]] = []
+    for name in in_order(figures[last], folder.headline):
+        row: list[Cell] = [name]
+        for some in figures.values():
+            row += _bounds(some[name]) if name in some else [None] * 3
+        rows.append(row)
+    page.table(heads, rows)
+
+
+def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> None:
+    """Results of simple players in the same episodes, once the run is done."""
+    summary = Summary.from_record(record) if record else None
+    if summary is None or not summary.references:
+        return
+    headline = folder.headline
+    others = {name: title for name, title in folder.columns.items() if name != headline}
+    page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
+    page.table(
+        ["", headline, "from", "to", *others.values()],
+        [
+            [
+                who,
+                *(_bounds(figures[headline]) if headline in figures else (None, None, None)),
+                *(short(figures[name].estimate) if name in figures else None for name in others),
+            ]
+            for who, figures in beside(summary, folder)
+        ],
+    )
+
+
+def _failed(page: Page, folder: RunFolder) -> None:
+    """The episodes that were left out, if there are any."""
+    found = reasons(folder.failed())
+    if found:
+        page.section("Left out", "Episodes that failed. They are in no figure of this report.")
+        page.table(["episodes", "reason"], [[count, reason] for reason, count in found.items()])
+
+
+# -- single episodes ---------------------------------------------------------------------------------------------------
+
+
+def _shown_whole(folder: RunFolder, records: _Records) -> list[Episode]:
+    order = sorted(records, key=lambda record: float(record["reward"]))
+    places = sorted({0, len(order) // 2, len(order) - 1})[:_TRANSCRIPTS]
+    ids = [str(order[place]["episode"]) for place in places]
+    chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
+    return [chosen[name] for name in ids if name in chosen]
+
+
+def _timeline(page: Page, shown: Sequence[Episode]) -> None:
+    middle = shown[len(shown) // 2] if shown else None
+    if middle is None or middle.ended <= middle.started:
+        return
+    page.section("On the timeline", "Time runs from left to right. Work that was put aside continues where it stopped.")
+    title = f"Episode {middle.id}"
+    page.figure(timeline_picture(middle, title=title), narrow=timeline_picture(middle, title=title, width=_PHONE))
+
+
+def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:
+    if not shown:
+        return
+    notes = ["The episodes with the lowest, the median and the highest reward."] if len(shown) > 1 else []
+    if folder.inspector:
+        notes.append(f"In more detail: {folder.inspector} {folder.id}")
+    page.section("Transcripts", " ".join(notes))
+    for episode in shown:
+        reward = next(record["reward"] for record in records if record["episode"] == episode.id)
+        note = f"reward {reward:.3f}, {counted(len(episode.turns), 'turn')}"
+        page.details(f"Episode {episode.id}", _transcript(episode), note=note)
+
+
+def _transcript(episode: Episode) -> str:
+    """Each message once, and each answer after its messages."""
+    said: set[int] = set()
+    parts = []
+    for turn in episode.turns:
+        for index in turn.shown:
+            message = episode.messages[index]
+            if index not in said and message.role != "assistant":
+                parts.append(f"{message.role}\n  " + message.content.replace("\n", "\n  "))
+            said.add(index)
+        ending = " (interrupted)" if turn.finish == "interrupted" else ""
+        answer = turn.text or " ".join(call.name for call in turn.calls) or "(nothing)"
+        parts.append(f"at {turn.ended:g}{ending}\n> " + answer.replace("\n", "\n> "))
+        parts += [f"! {failure}" for failure in turn.failures]
+    text = "\n\n".join(parts)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "\n\n... the rest is in episodes.jsonl"
+
+
+def _made_of(page: Page, folder: RunFolder) -> None:
+    """The settings, and the origin of every component."""
+    page.section("Settings")
+    settings = {"spec": folder.about["spec"], "settings": folder.about.get("settings", {})}
+    page.details("Settings", json.dumps(settings, indent=2, ensure_ascii=False))
+    facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
+    facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
+    page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
+
+
+def _episodes(page: Page, records: _Records, headline: str) -> None:
+    shown = list(dict.fromkeys([headline, "reward"]))
+    cut = f"The first {_ROWS:,} of {len(records):,}; metrics.jsonl has them all." if len(records) > _ROWS else ""
+    page.section("Episodes", cut)
+    page.table(
+        ["episode", "user", *shown, "turns", "tokens", "ended by"],
+        [
+            [
+                str(record["episode"]),
+                str(record["user"]),
+                *(short(figures_of(record).get(name, math.nan)) for name in shown),
+                int(record["turns"]),
+                int(record["tokens"]),
+                str(record["finish"]).replace("_", " "),
+            ]
+            for record in records[:_ROWS]
+        ],
+    )
+
+
+# -- formatting --------------------------------------------------------------------------------------------------------
+
+
+def _lower(folder: RunFolder) -> str:
+    return f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
+
+
+def _range(interval: Interval) -> str:
+    return f"95%: {interval.low:.3f} to {interval.high:.3f}" if interval.count > 1 else "one episode"
+
+
+def _bounds(interval: Interval) -> list[Cell]:
+    return [short(value) for value in (interval.estimate, interval.low, interval.high)]
+
+
+def _extremes(values: Sequence[float]) -> tuple[float, float]:
+    known = [value for value in values if not math.isnan(value)]
+    return min(known), max(known)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

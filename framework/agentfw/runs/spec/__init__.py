@@ -1,0 +1,1 @@
+"""What a run does: its spec, and the components that the spec selects."""

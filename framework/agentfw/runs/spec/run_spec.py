@@ -1,0 +1,487 @@
+"""The spec of a run: its components, their settings, and how much is played and learned.
+
+A spec is complete before any work begins. All names and keys are checked first, and all mistakes are reported together.
+The run folder stores it, with the settings that are in force and the versions of the plugins that it used.
+
+A spec is a TOML file. A component is its name, or a table with its name and settings:
+
+    environment = "inbox"
+    policy = { name = "scripted", settings = { tokens = 4 } }
+    memories = ["notebook"]
+    tools = [{ name = "mcp", alias = "files", settings = { command = "my-server" } }]
+    rewards = [{ name = "utility", weight = 1.0 }, { name = "format", weight = "round:0.5->0" }]
+    episodes = 24
+    seed = 7
+
+With an optimizer, the run learns from what it plays. It is then called a training and has more keys:
+
+    optimizer = "grpo"
+    learner = { name = "lora", settings = { model = "path/to/model" } }
+    updates = 40
+    tasks = 8
+    samples = 4
+    evaluation = { every = 10, tasks = 10 }
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from ...engine.selection import EngineSettings
+from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
+from ...interfaces import parse_interface
+from ...request import Sampling
+from ...scores import parse_schedule
+from ...settings import OPERATIONAL, Settings, validate
+from ...timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
+
+__all__ = [
+    "COMPONENTS",
+    "OF_RUNS",
+    "OF_TRAININGS",
+    "TRAINING_DEFAULTS",
+    "BudgetSettings",
+    "Choice",
+    "EvaluationSettings",
+    "RewardChoice",
+    "RunSpec",
+    "SamplingSettings",
+    "ToolChoice",
+    "apply_assignments",
+    "parse_spec",
+    "read_spec",
+]
+
+COMPONENTS = {
+    "environment": "environment",
+    "policy": "policy",
+    "teacher": "policy",
+    "optimizer": "optimizer",
+    "learner": "learner",
+    "memories": "memory",
+    "tools": "tool",
+    "rewards": "reward",
+    "trackers": "tracker",
+}
+"""The keys of a spec that name components, with the kind of component."""
+
+
+MOST = 1_000_000
+"""Maximum of what is counted in a spec: a slip of the finger isn't a run of years."""
+SPLITS = ("train", "validation", "test")
+
+OF_RUNS = ("episodes", "split")
+"""Keys that only a run without an optimizer has."""
+OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "staleness", "evaluation", "keep")
+"""Keys that only a run with an optimizer has."""
+TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "max_failed": 0.25}
+"""Defaults that are different with an optimizer."""
+
+
+class Choice(Settings):
+    """One component and its settings."""
+
+    name: str = Field(min_length=1, description="Name of the component; `agentfw plugins list` shows all")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Its settings; `agentfw plugins show NAME` lists them"
+    )
+    _checked: BaseModel | None = PrivateAttr(None)
+
+    @property
+    def label(self) -> str:
+        """How the keys of settings and errors name it, where a run has several components of its kind."""
+        return self.name
+
+    @property
+    def checked(self) -> BaseModel | None:
+        """The settings, validated, in a resolved spec: what the component is made with."""
+        return self._checked
+
+    def with_checked(self, settings: BaseModel | None) -> Self:
+        resolved = self.model_copy()
+        resolved._checked = settings
+        return resolved
+
+
+class ToolChoice(Choice):
+    """One toolbox. An alias tells two of the same name apart."""
+
+    alias: str = Field(
+        "",
+        pattern=r"^[\w.-]*$",
+        description="Name of this toolbox in the run, for two of one component: `tool.ALIAS.key` are its settings",
+    )
+
+    @property
+    def label(self) -> str:
+        return self.alias or self.name
+
+
+class RewardChoice(Choice):
+    """One reward model and its weight."""
+
+    weight: float | str = Field(
+        1.0,
+        description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:LAST` or `ramp:FIRST->LAST`; a ramp "
+        "that ends early has its share of the training behind it, as `ramp:0.3@0.5`",
+    )
+
+    @field_validator("weight")
+    @classmethod
+    def _understood(cls, weight: float | str) -> float | str:
+        _parsed(parse_schedule, weight)
+        return weight
+
+
+class SamplingSettings(Settings):
+    """How the policy samples. Missing keys are left to the policy."""
+
+    temperature: float | None = Field(None, ge=0, description="Sampling temperature; 0 takes the likeliest token")
+    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling: share of the probability mass")
+    max_tokens: int | None = Field(None, ge=1, description="Maximum number of tokens of an answer")
+
+    def sampling(self, seed: int) -> Sampling:
+        return Sampling(self.temperature, self.top_p, self.max_tokens, seed)
+
+
+class BudgetSettings(Settings):
+    """What a run may use. At a limit it stops in good order, and can be resumed with a higher one."""
+
+    tokens: int | None = Field(
+        None, ge=1, description="Maximum number of prompt and sampled tokens, of the policy and of judges"
+    )
+    money: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Maximum cost, in the currency of the prices (`policy.price`)"
+    )
+
+
+class EvaluationSettings(Settings):
+    """How a training evaluates the policy: always on the same held-out tasks."""
+
+    every: int = Field(
+        5, ge=1, description="Number of updates between evaluations; also before the first, after the last"
+    )
+    tasks: int = Field(8, ge=1, description="Number of tasks to play")
+    samples: int = Field(1, ge=1, description="Number of times each task is played")
+    split: str = Field("validation", description="Split that the tasks come from: `validation` or `test`")
+    sampling: SamplingSettings | None = Field(
+        None, description="Sampling of evaluations. Default: that of the training"
+    )
+
+    @field_validator("split")
+    @classmethod
+    def _held_out(cls, split: str) -> str:
+        if split == "train":
+            raise ValueError("can't be train: evaluation tasks must be held out from training")
+        return _known_split(split)
+
+
+class RunSpec(Settings):
+    """Everything that a run needs to know. With an optimizer it is a training."""
+
+    environment: Choice = Field(description="The world")
+    policy: Choice = Field(description="Policy that makes the decisions")
+    memories: tuple[Choice, ...] = Field((), description="Memories, asked in this order")
+    memories_learn: bool = Field(
+        True, description="Whether the memories learn from the episodes; never from those of an evaluation"
+    )
+    tools: tuple[ToolChoice, ...] = Field((), description="Tools besides the environment's own actions")
+    rewards: tuple[RewardChoice, ...] = Field((), description="Reward models; default: the environment's own utility")
+    trackers: tuple[Choice, ...] = Field((), description="Trackers that metrics are also logged to")
+    interface: str = Field(
+        "event_driven",
+        description="How observations reach the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
+    )
+    concurrency: Annotated[int, OPERATIONAL] = Field(
+        8, ge=1, description="Number of episodes played at once; a memory that learns does so after each such batch"
+    )
+    seed: int = Field(7, description="Random seed")
+    horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
+    max_turns: int = Field(1000, ge=1, description="Maximum number of turns of an episode")
+    max_events: Annotated[int, OPERATIONAL] = Field(
+        MAX_EVENTS, ge=1, description="Maximum number of events that the environment schedules in an episode"
+    )
+    max_events_per_instant: Annotated[int, OPERATIONAL] = Field(
+        MAX_EVENTS_PER_INSTANT, ge=1, description="Maximum number of events that it schedules at one time"
+    )
+    time_per_token: float | None = Field(
+        None, ge=0, description="Time of the world that a generated token takes. Default: what the environment says"
+    )
+    deadline: Annotated[float, OPERATIONAL] = Field(
+        600.0, gt=0, description="Seconds until a call of a component counts as failed; `inf` is no limit"
+    )
+    retries: Annotated[int, OPERATIONAL] = Field(
+        2, ge=0, description="Number of times an episode or its scoring is repeated after a server has failed"
+    )
+    max_failed: Annotated[float, OPERATIONAL] = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="Share of the episodes (of a run, an update or an evaluation) that may fail and be left out; "
+        "the run stops when more do. Default: 0.1, in a training 0.25",
+    )
+    budget: Annotated[BudgetSettings, OPERATIONAL] = Field(
+        default_factory=lambda: BudgetSettings.model_validate({}),
+        description="Limits on tokens and money, at which the run stops and can be resumed",
+    )
+    window: int | None = Field(
+        None,
+        ge=1,
+        description="Number of rounds that the policy reads, the current one included; of turns, in a world without "
+        "rounds. Default: all",
+    )
+    recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")
+    sampling: SamplingSettings = Field(
+        default_factory=SamplingSettings, description="Sampling of the policy; a key that is left out is up to it"
+    )
+    engine: EngineSettings = Field(
+        default_factory=EngineSettings, description="Where other processes run, for components that use some"
+    )
+    episodes: int = Field(8, ge=1, le=MOST, description="Number of tasks to play")
+    samples: int = Field(
+        1, ge=1, le=MOST, description="Number of times each task is played; these samples form a group"
+    )
+    split: str = Field("test", description="Split that the tasks come from: `train`, `validation` or `test`")
+    optimizer: Choice | None = Field(None, description="Optimizer: turns scores into advantages and names the loss")
+    learner: Choice | None = Field(None, description="Learner: makes a new version of the policy from advantages")
+    teacher: Choice | None = Field(
+        None, description="Policy that plays the episodes to learn from, in place of the one that is trained"
+    )
+    updates: int = Field(20, ge=1, le=MOST, description="Number of updates of the policy")
+    tasks: int = Field(8, ge=1, le=MOST, description="Number of tasks of the split `train` in each update")
+    staleness: int = Field(
+        0,
+        ge=0,
+        description="Number of updates that the policy may play ahead of the learner. 0: playing and learning take "
+        "turns, and a resumed training is equal to the last byte. Above: they overlap, the learner in its own process",
+    )
+    evaluation: EvaluationSettings = Field(
+        default_factory=lambda: EvaluationSettings.model_validate({}),
+        description="When and on which tasks the policy is evaluated",
+    )
+    groups: Literal["task", "query"] = Field(
+        "task",
+        description="What the episodes of a group have in common: the task, played `samples` times, or the query, "
+        "played once by each of `samples` users; an update then has tasks / samples queries",
+    )
+    keep: Annotated[int, OPERATIONAL] = Field(2, ge=1, description="Number of newest versions that stay on disk")
+
+    @property
+    def planned_updates(self) -> int:
+        """The number of updates. 0 without an optimizer."""
+        return 0 if self.optimizer is None else self.updates
+
+    @property
+    def measured(self) -> tuple[int, int, str]:
+        """The tasks that the results come from: how many, how often each, and of which split."""
+        if self.optimizer is None:
+            return self.episodes, self.samples, self.split
+        return self.evaluation.tasks, self.evaluation.samples, self.evaluation.split
+
+    @model_validator(mode="before")
+    @classmethod
+    def _run_or_training(cls, values: Any) -> Any:
+        """Reject keys that have no effect, and fill in the defaults of trainings."""
+        if not isinstance(values, Mapping):
+            return values
+        if values.get("optimizer") is None:
+            if unused := [key for key in OF_TRAININGS if values.get(key) is not None]:
+                raise ValueError(f"{', '.join(unused)}: only valid with an optimizer, in a training")
+            return values
+        if unused := [key for key in OF_RUNS if key in values]:
+            raise ValueError(f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks")
+        return {**TRAINING_DEFAULTS, **values}
+
+    @model_validator(mode="after")
+    def _fills_its_groups(self) -> RunSpec:
+        if self.optimizer is not None and self.groups == "query" and (self.tasks % self.samples or self.samples < 2):
+            raise ValueError(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_learner(self) -> RunSpec:
+        if self.optimizer is not None and self.learner is None:
+            raise ValueError("an optimizer needs a learner")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        unused = OF_TRAININGS if self.optimizer is None else OF_RUNS
+        return {key: value for key, value in values(self).items() if key not in unused}
+
+    @field_validator("environment", "policy", "teacher", "optimizer", "learner", mode="before")
+    @classmethod
+    def _one(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("memories", "tools", "rewards", "trackers", mode="before")
+    @classmethod
+    def _many(cls, value: object) -> object:
+        items = [value] if isinstance(value, (str, Mapping)) else value
+        if not isinstance(items, Iterable):
+            return items
+        return tuple({"name": item} if isinstance(item, str) else item for item in items)
+
+    @field_validator("memories", "tools", "rewards", "trackers")
+    @classmethod
+    def _each_once(cls, choices: tuple[Choice, ...], info: ValidationInfo) -> tuple[Choice, ...]:
+        labels = [choice.label for choice in choices]
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            why = {"rewards": "; a reward has one weight", "tools": "; give one an alias"}
+            raise ValueError(f"{', '.join(twice)}: is listed twice{why.get(str(info.field_name), '')}")
+        return choices
+
+    @field_validator("split")
+    @classmethod
+    def _split(cls, split: str) -> str:
+        return _known_split(split)
+
+    @field_validator("interface")
+    @classmethod
+    def _known(cls, text: str) -> str:
+        _parsed(parse_interface, text)
+        return text
+
+
+def _known_split(split: str) -> str:
+    if split not in SPLITS:
+        raise ValueError(f"must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}")
+    return split
+
+
+def _parsed(parse: Callable[[Any], object], value: object) -> None:
+    """Validate a value with its own syntax. The error is then reported with its key, together with the others."""
+    try:
+        parse(value)
+    except AgentfwError as error:
+        raise ValueError(f"{error.message}; {error.fix}") from None
+
+
+_LARGEST_FILE = 1_000_000
+
+_LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
+_SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())
+
+
+def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
+    """Make a spec from plain values. The SettingsError lists everything that is wrong."""
+    spec = validate(RunSpec, values, where)
+    assert isinstance(spec, RunSpec)
+    return spec
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """The plain values of a spec file. They aren't validated yet, because the command line may still add to them."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
+            raise UsageError(f"{path} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
+        return tomllib.loads(content.decode("utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no spec file {path}", fix="see docs/reference/settings.md") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
+
+
+def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply `--set` assignments to the plain values of a spec.
+
+    `seed=3` and `sampling.top_p=0.9` set keys of the spec. `environment.rate=0.5` and `policy.tokens=4` are settings of
+    these components, and so are those of `optimizer`, `learner` and `teacher`. Where a run has several components of a
+    kind, their names are part of the key: `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (or
+    `reward.NAME.weight`) and `tracker.NAME.key`. A tool with an alias goes by that.
+
+    >>> apply_assignments({"environment": "inbox"}, {"environment": {"rate": 0.5}, "seed": 3})
+    {'environment': {'name': 'inbox', 'settings': {'rate': 0.5}}, 'seed': 3}
+    """
+    result = dict(values)
+    for key, value in assignments.items():
+        singular = next((one for one, several in _LISTS.items() if several == key), "")
+        if key in _SINGLE:
+            result[key] = _with_settings(_table(result.get(key, {})), value, key, ())
+        elif key in _LISTS:
+            result[_LISTS[key]] = _assign_to_one(list(_listed(result.get(_LISTS[key], ()))), key, value)
+        elif singular and isinstance(value, Mapping):
+            raise SettingsError(f"--set {key}... names no component", fix=f"name it: --set {singular}.NAME.KEY=VALUE")
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"--set {kind}=... names no component", fix=f"name it: --set {kind}.NAME.KEY=VALUE")
+    names = [str(choice.get("alias") or choice.get("name")) for choice in choices]
+    for name, settings in _by_name(value, names).items():
+        if name not in names:
+            raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
+        index = names.index(name)
+        own = ("weight",) if kind == "reward" else ()
+        choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
+    return choices
+
+
+def _by_name(value: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """The settings by component. A name may have dots: `my.notes.limit` is `limit` of "my.notes"."""
+    rest, found = copy.deepcopy(dict(value)), dict[str, Any]()
+    for name in sorted((name for name in names if "." in name), key=len, reverse=True):
+        *path, last = name.split(".")
+        tables = [rest]
+        for part in path:
+            inner = tables[-1].get(part)
+            tables.append(inner if isinstance(inner, dict) else {})
+        if last in tables[-1]:
+            found[name] = tables.pop().pop(last)
+            for table, part in zip(reversed(tables), reversed(path), strict=True):
+                if not table[part]:
+                    del table[part]
+    return found | rest
+
+
+def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(settings, Mapping):
+        if isinstance(settings, str) and where in _SINGLE:
+            return {"name": settings}
+        raise SettingsError(f"--set {where}=... names no key", fix=f"name it: --set {where}.KEY=VALUE")
+    taken = {key: settings[key] for key in own if key in settings}
+    rest = {key: item for key, item in settings.items() if key not in own}
+    return {**choice, **taken, "settings": _merged(choice.get("settings", {}), rest)}
+
+
+def _merged(old: object, new: object) -> object:
+    """Merge `new` into `old`. Tables are merged by key: setting one key of a table keeps its others."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+    return new
+
+
+def _table(value: object) -> dict[str, Any]:
+    return {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, Mapping) else {}
+
+
+def _listed(value: object) -> list[dict[str, Any]]:
+    items = [value] if isinstance(value, (str, Mapping)) else value
+    return [_table(item) for item in items] if isinstance(items, Iterable) else []

@@ -1,0 +1,70 @@
+"""The programs that train in the worlds of the papers, in small sizes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+load = importlib.import_module
+
+
+@pytest.mark.slow
+def test_trainings_for_time_and_for_correctness_stand_side_by_side(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for module in ("peft", "transformers"):
+        pytest.importorskip(module)
+    table = load("budget_table")
+    small = ["--work", str(tmp_path), "--seeds", "7", "--updates", "1", "--problems", "40", "--jobs", "1"]
+    result = table.main([*small, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert {row["variant"] for row in result["rows"]} == {table.BASE, *table.VARIANTS}
+    began = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("updates.jsonl")}
+    assert len(began) == 3
+    table.main(small)  # what is there is not done again
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("updates.jsonl")} == began
+    assert "| 16 | budgeted |" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+
+    result = load("overlap").main(["--updates", "2", "--seeds", "1", "--steps", "1", "--evaluation", "2", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    sync, late = result["trainings"]
+    assert (sync["staleness"], late["staleness"]) == (0, 1)
+    assert sync["age"] == 0
+    assert 0 <= late["age"] <= 1
+    assert len(sync["rollouts"]) == len(late["rollouts"]) == 2
+
+
+@pytest.mark.slow
+def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = [
+        "--work",
+        str(tmp_path),
+        "--seeds",
+        "7",
+        "--updates",
+        "1",
+        "--tasks",
+        "4",
+        "--merchants",
+        "4",
+        "--days",
+        "2",
+    ]
+
+    first = load("merchant_table").main([*size, "--references", "12", "--json"])
+    again = load("merchant_table").main([*size, "--references", "12"])
+
+    assert {one: value for one, value in first.items() if one != "seconds"} == {
+        one: value for one, value in again.items() if one != "seconds"
+    }
+    assert "| knows the truth |" in capsys.readouterr().out
+    assert first["references"]["fixed plan"]["score"] < first["references"]["knows the truth"]["score"]
