@@ -43,7 +43,6 @@ from agentfw_rewardmodels.preference.metrics import recall_and_ndcg, top
 COUNT = 20
 USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
 INTERVENED = replace(USUAL, rank_by="interest")
-HERE = Path(__file__).resolve().parent
 
 Likes = list[tuple[str, str]]
 
@@ -204,7 +203,7 @@ def recbole(split: Split, seed: int, python: str) -> dict[str, float]:
     """RecBole's LightGCN, in its own interpreter, since it needs an old numpy."""
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "split.json").write_text(json.dumps([split.train, split.validation]))
-        command = [python, str(HERE / "recbole_lightgcn.py"), scratch, str(seed)]
+        command = [python, str(Path(__file__).resolve().with_name("recbole_lightgcn.py")), scratch, str(seed)]
         # It leaves logs wherever it runs.
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=scratch)
         if done.returncode:

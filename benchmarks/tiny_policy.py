@@ -3,11 +3,11 @@
     python benchmarks/tiny_policy.py                      # the table of docs/results/tiny.md: data seeds 1 to 5
     python benchmarks/tiny_policy.py --organisations benchmarks/organisations   # a law firm and a school
     python benchmarks/tiny_policy.py --model FOLDER       # another small model, such as one still in training
-    python benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role, on training users
+    python benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role
 
 The one rule: all of them are engaged with the same users and rounds, and read the same words; paired differences are
 task by task.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Estimates with their 95% intervals: as records of a result, and as text.
-
->>> shown(mean_of([0.4, 0.5, 0.6]), ".1f")
-'0.5 [0.3, 0.7]'
-"""
+"""Estimates with their 95% intervals, as records of a result and as text such as "0.50 [0.42, 0.58]"."""
 
 from __future__ import annotations
 
@@ -51,6 +47,6 @@ def shown(figure: Mapping[str, float] | Sequence[float], shape: str = ".3f") -> 
     return f"{text} [{', '.join(f'{end:{shape}}' for end in ends)}]" if ends else text
 
 
-def beside(text: str, paper: str | float | None) -> str:
+def beside(text: str, paper: object) -> str:
     """Our figure with the paper's in round brackets, where the paper has one."""
-    return text if paper is None else f"{text} ({paper:g})" if isinstance(paper, float | int) else f"{text} ({paper})"
+    return text if paper is None else f"{text} ({paper})"

@@ -1,8 +1,10 @@
 """Runs and trainings that are killed at random moments and resumed. Their records are read without agentfw's reading.
 
-inbox = Resumable("inbox", ["run", "inbox"], folder)
-killed, told = kill_after(inbox.start(), 0.5)
-laboratory.end()
+A run is begun, killed after half a second, and let come to its end:
+
+    inbox = Resumable("inbox", ["run", "inbox"], folder)
+    killed, told = kill_after(inbox.start(), 0.5)
+    inbox.end()
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The outside of a program that measures: its options, and how it prints its result.
 
-options = Options(__doc__, episodes=1000, repeats=(5, "of each way")).parse_args(arguments)
-return tell(measure(options.episodes, options.repeats), options.json, show)
+These two lines are the end of nearly every program:
+
+    options = Options(__doc__, episodes=1000, repeats=(5, "of each way")).parse_args(arguments)
+    return tell(measure(options.episodes, options.repeats), options.json, show)
 """
 
 from __future__ import annotations
