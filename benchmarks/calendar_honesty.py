@@ -24,8 +24,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw import Seeds
 from agentfw.runs import in_processes
+from agentfw.seeds import Seeds
 from agentfw.statistics import bootstrap, bootstrap_ratio
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES

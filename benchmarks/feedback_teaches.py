@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from agentfw import Host, Run, Seeds
+from agentfw import Host, Run
 from agentfw.runs import LiveRun, apply_assignments, parse_spec
+from agentfw.seeds import Seeds
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_aligned, shown, tell, triple_of
 from agentfw_cli.start import start_from_runs

@@ -42,7 +42,8 @@ def measure(precision: str, model: Path, folder: Path, updates: int, seed: int) 
     import torch
     from peft import PeftModel
 
-    from agentfw import Advantage, Batch, Loss
+    from agentfw.learner import Batch
+    from agentfw.optimizer import Advantage, Loss
     from agentfw_plugins.learners.settings import SftSettings
     from agentfw_plugins.learners.sft import SftLearner
     from agentfw_plugins.models import load_base

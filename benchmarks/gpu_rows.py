@@ -167,7 +167,8 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     """MiB after each part is there, and at most during a step. A CPU's figures are the whole process's."""
     import torch
 
-    from agentfw import Loss, Seeds
+    from agentfw.optimizer import Loss
+    from agentfw.seeds import Seeds
     from agentfw_plugins.learners.descent import Descent, peak_memory
     from agentfw_plugins.learners.lessons import Lesson
     from agentfw_plugins.learners.logprobs import token_logprobs

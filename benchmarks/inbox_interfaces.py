@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from agentfw import Engagement, Host, HostOptions, PolicyAgent
+from agentfw import Engagement, Host, PolicyAgent
+from agentfw.host import HostOptions
 from agentfw.runs import parse_spec
 from agentfw.runs.results.interface_comparison import InterfaceComparison, compare_interfaces
 from agentfw_benchmarks import Options, beside, difference_of, mean_of, print_markdown, shown, tell

@@ -30,7 +30,8 @@ def step(options: argparse.Namespace, packing: str) -> dict[str, float]:
     import numpy
     import torch
 
-    from agentfw import Loss, Seeds
+    from agentfw.optimizer import Loss
+    from agentfw.seeds import Seeds
     from agentfw_plugins.learners.descent import Descent, peak_memory
     from agentfw_plugins.learners.lessons import Lesson
     from agentfw_plugins.learners.network import Network

@@ -17,21 +17,10 @@ from random import Random
 
 from pydantic import Field
 
-from agentfw import (
-    Action,
-    Batch,
-    Component,
-    Episode,
-    Generation,
-    Message,
-    Policy,
-    Request,
-    Settings,
-    Turn,
-    Update,
-    hookimpl,
-)
+from agentfw import Component, Episode, Generation, Message, Policy, Request, Settings, Turn, hookimpl
 from agentfw.errors import UsageError
+from agentfw.learner import Batch, Update
+from agentfw.request import Action
 from agentfw_plugins.linear import Decision, LinearLearner, read_weights
 
 NAMES = ("named", "alike")

@@ -58,7 +58,8 @@ def noise(options: argparse.Namespace, model: Path, folder: Path) -> dict[str, f
     """The noise of a step's gradient, from the gradients of the single lessons."""
     import torch
 
-    from agentfw import Loss, Seeds
+    from agentfw.optimizer import Loss
+    from agentfw.seeds import Seeds
     from agentfw_plugins.learners.descent import Descent
     from agentfw_plugins.learners.lessons import read, split
     from agentfw_plugins.learners.network import Network

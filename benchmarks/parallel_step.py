@@ -34,7 +34,9 @@ REQUIRED = 1.5
 def batch_of(folder: Path, tasks: int, samples: int, prompt: int, answer: int, seed: int) -> Any:
     import numpy
 
-    from agentfw import Advantage, Batch, Episode, Loss, Task, Turn
+    from agentfw import Episode, Task, Turn
+    from agentfw.learner import Batch
+    from agentfw.optimizer import Advantage, Loss
 
     draw = numpy.random.default_rng(seed)
     episodes, advantages = [], []

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw import Episode, Observer, Run, Turn
-from agentfw.runs import parse_spec
+from agentfw import Episode, Run, Turn
+from agentfw.runs import Observer, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, tell
 

@@ -18,7 +18,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-from agentfw import Generation, Message, Policy, Request, Sampling, Task
+from agentfw import Generation, Message, Policy, Request, Task
+from agentfw.request import Sampling
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_ratio, ratio_of, tell
 

@@ -71,7 +71,8 @@ def imitate(variant: str, folder: Path) -> dict[str, str]:
 
 
 def requests(count: int, length: int) -> list[Any]:
-    from agentfw import Message, Request, Sampling, Task
+    from agentfw import Message, Request, Task
+    from agentfw.request import Sampling
 
     found = []
     for number in range(count):
@@ -116,7 +117,7 @@ def four_bits_apart(model: str) -> float:
     """The largest difference between a policy's logprobs and its learner's, in nf4."""
     import torch
 
-    from agentfw import Seeds
+    from agentfw.seeds import Seeds
     from agentfw_plugins.learners.network import Network
     from agentfw_plugins.learners.settings import LoraSettings
     from agentfw_plugins.learners.token_tree import TurnTokens

@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentfw import Host, HostOptions, Run
+from agentfw import Host, Run
+from agentfw.host import HostOptions
 from agentfw.runs import in_processes, parse_spec
 from agentfw_benchmarks import Options, print_aligned, shown, tell, triple_of
 

@@ -15,7 +15,8 @@ import asyncio
 from pathlib import Path
 from statistics import mean
 
-from agentfw import Engagement, Episode, EventDriven, Interface, Policy, PolicyAgent, Polling, StepLoop, Task
+from agentfw import Engagement, Episode, Interface, Policy, PolicyAgent, Task
+from agentfw.interfaces import EventDriven, Polling, StepLoop
 from agentfw.report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart
 from agentfw.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings

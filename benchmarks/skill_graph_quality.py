@@ -32,7 +32,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_memory import SkillDraft, SkillGraph, Trajectory
 from agentfw_memory.graph.graph_settings import GraphSettings

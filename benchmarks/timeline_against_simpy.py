@@ -28,7 +28,8 @@ from typing import Any
 
 import simpy
 
-from agentfw import Agent, Decision, Engagement, Environment, Moment, Task, Timeline, World
+from agentfw import Agent, Decision, Engagement, Environment, Moment, Task, World
+from agentfw.timeline import Timeline
 from agentfw_benchmarks import Options, print_aligned, ratios, spread, spread_cells, tell
 
 ARRIVAL_RATE, SERVICE_RATE = 0.8, 1.0

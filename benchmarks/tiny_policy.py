@@ -25,7 +25,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from calendar_honesty import Played, row_of, show
 
-from agentfw import Engagement, Episode, EventDriven, Policy, PolicyAgent, Task
+from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
+from agentfw.interfaces import EventDriven
 from agentfw.runs import in_processes
 from agentfw.statistics import paired_difference
 from agentfw_benchmarks import Options, bounds_of, tell

@@ -54,7 +54,7 @@ def gradients(network: Any, lessons: list[Any]) -> tuple[Any, dict[str, float]]:
     """The gradient of one step as one long row, and the step's figures."""
     import torch
 
-    from agentfw import Loss
+    from agentfw.optimizer import Loss
     from agentfw_plugins.learners.descent import Descent
 
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-9)
@@ -65,7 +65,7 @@ def gradients(network: Any, lessons: list[Any]) -> tuple[Any, dict[str, float]]:
 def measure(options: argparse.Namespace, model: Path) -> list[dict[str, float]]:
     import torch
 
-    from agentfw import Seeds
+    from agentfw.seeds import Seeds
     from agentfw_plugins.learners.network import Network
     from agentfw_plugins.learners.settings import LoraSettings
 

@@ -138,7 +138,8 @@ class Meter:
 
 
 def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
-    from agentfw import Loss, Seeds
+    from agentfw.optimizer import Loss
+    from agentfw.seeds import Seeds
     from agentfw_plugins.learners.descent import Descent
     from agentfw_plugins.learners.lessons import Lesson
     from agentfw_plugins.learners.network import Network

@@ -19,8 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Query, Recollection, Task
+from agentfw import Engagement, PolicyAgent, Task
 from agentfw.errors import SettingsError
+from agentfw.interfaces import EventDriven
+from agentfw.memory import Query, Recollection
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models.making import Lesson
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings

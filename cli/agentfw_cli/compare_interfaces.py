@@ -83,13 +83,12 @@ def compare_interfaces(
     """
     from agentfw.runs.results import interface_comparison
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
+    from agentfw.runs.spec.start import start_of_run, with_choices
     from agentfw.settings import parse_assignments
-    from agentfw_cli.spec_options import with_options
-    from agentfw_cli.start import start_of_run
 
     out = Out(json=as_json, quiet=quiet)
     host = load_host(out, blocked, strict)
-    values = with_options(start_of_run(host, environment, spec), {"policy": policy, "episodes": episodes})
+    values = with_choices(start_of_run(host, environment, spec), {"policy": policy, "episodes": episodes})
     values = apply_assignments(values, parse_assignments(assignments))
     parsed = parse_spec(values, "spec")
     comparison = interface_comparison.compare_interfaces(

@@ -13,7 +13,6 @@ import click
 
 from agentfw.out import Out
 from agentfw_cli.common import load_host, name_of, note_problems, runs_folder
-from agentfw_cli.spec_options import with_options
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -44,13 +43,14 @@ def execute_spec(
     """
     from agentfw.runs.run import Run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
+    from agentfw.runs.spec.start import with_choices
     from agentfw.settings import parse_assignments
 
     out = Out(json=as_json, quiet=quiet)
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    values = with_options(start(host, environment, spec), chosen)
+    values = with_choices(start(host, environment, spec), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     check(values)
     execute(Run.create(parse_spec(values), host, runs_folder(runs)), host, out)

@@ -14,7 +14,6 @@ from agentfw_cli.common import load_command
 from agentfw_cli.execution import execute_spec
 from agentfw_cli.offers import run_offers
 from agentfw_cli.spec_options import spec_options
-from agentfw_cli.start import start_of_run
 
 if TYPE_CHECKING:
     from agentfw.metadata import EntryPoint
@@ -68,6 +67,8 @@ def run(**given: Any) -> None:
       agentfw run inbox --interface step_loop --set environment.rate=0.5
       agentfw run gymnasium --policy random --set environment.id=CartPole-v1
     """
+    from agentfw.runs.spec.start import start_of_run
+
     execute_spec(start_of_run, _check, **given)
 
 

@@ -13,7 +13,6 @@ import click
 from agentfw_cli.common import runs_folder
 from agentfw_cli.execution import execute_spec
 from agentfw_cli.spec_options import spec_options
-from agentfw_cli.start import start_from_runs, start_of_training
 
 __all__ = ["train"]
 
@@ -42,6 +41,8 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
       agentfw train --from last --set policy.model=path/to/model --set learner.model=path/to/model
       agentfw train --from last --optimizer kto --set policy.model=path/to/model --set learner.model=path/to/model
     """
+    from agentfw.runs.spec.start import start_from_runs, start_of_training
+
     runs = runs_folder(given["runs"])
     start = start_from_runs(sources, runs, given["optimizer"]) if sources else start_of_training
     execute_spec(start, _check, **given)

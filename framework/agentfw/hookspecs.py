@@ -231,7 +231,7 @@ def agentfw_known_plugins() -> list[KnownPlugin]:
     With: nothing.
     Returns: a list of KnownPlugin. They are not imported, and need not be installed.
     Combined: all lists are joined; the first distribution that offers a name is suggested.
-    Since: 0.1
+    Since: 0.2
     """
 
 

@@ -5,7 +5,7 @@ A test of agentfw-papers compares this with what it registers.
 
 from __future__ import annotations
 
-from agentfw import KnownPlugin
+from agentfw.hookspecs import KnownPlugin
 
 __all__ = ["PAPERS"]
 

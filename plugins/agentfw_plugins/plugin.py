@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentfw import KnownPlugin, hookimpl
+from agentfw import hookimpl
+from agentfw.hookspecs import KnownPlugin
 
 from .registration import FolderPlugin
 

@@ -24,7 +24,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from agentfw import Component, NamedSpec, hookimpl
+from agentfw import Component, hookimpl
+from agentfw.hookspecs import NamedSpec
 
 __all__ = ["FolderPlugin", "Registration"]
 

@@ -92,7 +92,8 @@ STUBBORN = """
 from pathlib import Path
 from typing import Annotated
 from pydantic import Field
-from agentfw import OPERATIONAL, Component, Memory, Settings, hookimpl
+from agentfw import Component, Memory, Settings, hookimpl
+from agentfw.settings import OPERATIONAL
 
 class StubbornSettings(Settings):
     address: Annotated[str, OPERATIONAL] = "here"

@@ -75,7 +75,8 @@ def test_a_spec_that_a_plugin_ships_is_run_by_its_name(
 ) -> None:
     (tmp_path / "quick.toml").write_text(SPEC)
     code = f"""
-from agentfw import NamedSpec, hookimpl
+from agentfw import hookimpl
+from agentfw.hookspecs import NamedSpec
 @hookimpl
 def agentfw_specs():
     return [NamedSpec("quick", {str(tmp_path / "quick.toml")!r}, "A quick one")]

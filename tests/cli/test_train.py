@@ -64,7 +64,8 @@ def test_an_environment_begins_with_the_training_that_a_plugin_ships_for_it(
 ) -> None:
     (tmp_path / "shipped.toml").write_text(SPEC)
     code = f"""
-from agentfw import NamedSpec, hookimpl
+from agentfw import hookimpl
+from agentfw.hookspecs import NamedSpec
 @hookimpl
 def agentfw_specs():
     path = {str(tmp_path / "shipped.toml")!r}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-HEAD = "from agentfw import Component, NamedSpec, hookimpl\n"
+HEAD = "from agentfw import Component, hookimpl\nfrom agentfw.hookspecs import NamedSpec\n"
 _numbers = itertools.count()
 
 MakePlugin = Callable[..., str]

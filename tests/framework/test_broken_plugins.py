@@ -46,11 +46,11 @@ def spec(arguments: str) -> str:
 
 
 def known(arguments: str) -> str:
-    return f"from agentfw import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{arguments}]\n"
+    return f"from agentfw.hookspecs import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{arguments}]\n"
 
 
 def template(arguments: str) -> str:
-    return f"from agentfw import NamedTemplate\n@hookimpl\ndef agentfw_templates(): return [{arguments}]\n"
+    return f"from agentfw.hookspecs import NamedTemplate\n@hookimpl\ndef agentfw_templates(): return [{arguments}]\n"
 
 
 CASES = {

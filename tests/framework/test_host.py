@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -388,3 +390,19 @@ def test_every_public_name_is_there_and_listed() -> None:
     assert set(agentfw.__all__) <= set(dir(agentfw))
     with pytest.raises(AttributeError):
         agentfw.no_such_name  # noqa: B018
+
+
+def test_the_names_at_the_top_are_few_and_each_is_in_a_guide() -> None:
+    root = Path(__file__).parents[2]
+    guides = "\n".join(page.read_text("utf-8") for page in (root / "docs" / "guides").rglob("*.md"))
+
+    assert len(agentfw.__all__) <= 38
+    assert [name for name in agentfw.__all__ if name[0] != "_" and not re.search(rf"\b{name}\b", guides)] == []
+
+
+def test_a_name_that_has_left_the_top_says_where_it_is() -> None:
+    with pytest.raises(ImportError, match=r"Batch is in agentfw.learner now: from agentfw.learner import Batch"):
+        from agentfw import Batch  # noqa: F401
+
+    for name, module in agentfw._MOVED.items():
+        assert hasattr(importlib.import_module(f"agentfw.{module}"), name)

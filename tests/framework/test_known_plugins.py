@@ -17,7 +17,7 @@ MakePlugin = Callable[..., str]
 def knowing(distribution: str, folder: str = "") -> str:
     offers = "{'environment': ('teahouse',), 'command': ('brew',)}"
     known = f"KnownPlugin({distribution!r}, {offers}, {folder!r})"
-    return f"from agentfw import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{known}]\n"
+    return f"from agentfw.hookspecs import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{known}]\n"
 
 
 def missing(name: str) -> UnknownNameError:

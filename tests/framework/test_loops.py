@@ -201,7 +201,8 @@ def test_nothing_is_forgotten_in_a_loop_that_is_not_complete(tmp_path: Path, who
 COMMAND = """
 import json, sys
 from pathlib import Path
-from agentfw import Host, HostOptions
+from agentfw import Host
+from agentfw.host import HostOptions
 from agentfw.loops import Loop, LoopSpec
 spec = LoopSpec.model_validate(json.loads(sys.argv[2]))
 Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load())

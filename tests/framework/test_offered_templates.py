@@ -33,7 +33,7 @@ def template(tmp_path: Path) -> Path:
 
 
 def offering(name: str, folder: Path) -> str:
-    code = "from agentfw import NamedTemplate\n@hookimpl\n"
+    code = "from agentfw.hookspecs import NamedTemplate\n@hookimpl\n"
     return f"{code}def agentfw_templates(): return [NamedTemplate({name!r}, {str(folder)!r}, 'A price list')]\n"
 
 

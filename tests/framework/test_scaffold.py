@@ -189,7 +189,7 @@ def test_a_written_package_is_installed_by_pip_and_found_by_the_host(tmp_path: P
     )
     assert installed.returncode == 0, installed.stderr
     code = (
-        "import json; from agentfw import Host, HostOptions; from agentfw.testing import run_contract\n"
+        "import json\nfrom agentfw.host import Host, HostOptions\nfrom agentfw.testing import run_contract\n"
         "host = Host.load(HostOptions()); found = host.find('memory', 'crane-fly')\n"
         "results = run_contract(host, 'memory', 'crane-fly')\n"
         "print(json.dumps([found.record.distribution, found.record.version, [r.passed for r in results]]))"

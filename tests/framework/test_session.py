@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentfw import Action, Episode, Generation, Message, Policy, Reply, Request, Sampling, Session, Task
+from agentfw import Episode, Generation, Message, Policy, Request, Session, Task
 from agentfw.errors import EndpointError, UsageError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.parsing import parse_calls
-from agentfw.session import extended
+from agentfw.request import Action, Sampling
+from agentfw.session import Reply, extended
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 

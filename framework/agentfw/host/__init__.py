@@ -5,5 +5,6 @@ import plugins behind a guard, call their registration hooks, and create compone
 """
 
 from .host import Host, HostOptions, PluginRecord, Problem, Registered
+from .project import ProjectFile, find_project
 
-__all__ = ["Host", "HostOptions", "PluginRecord", "Problem", "Registered"]
+__all__ = ["Host", "HostOptions", "PluginRecord", "Problem", "ProjectFile", "Registered", "find_project"]

@@ -15,21 +15,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .live import LiveRun, read_sessions
+    from .observers.observer import Observer, RunInfo
     from .records.folder import RunFolder, find_run
     from .records.journal import Journal, read_journal, write_whole
     from .records.play_records import Records
     from .records.summary import Summary
     from .results.run_report import write_report
     from .spec.resolution import resolve
-    from .spec.run_spec import SamplingSettings, apply_assignments, parse_spec, read_spec
+    from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
     from .workers import in_processes, usual_processes
 
 __all__ = [
     "Assembly",
+    "Choice",
     "Journal",
     "LiveRun",
+    "Observer",
     "Records",
+    "RewardChoice",
     "RunFolder",
+    "RunInfo",
     "SamplingSettings",
     "Summary",
     "apply_assignments",
@@ -55,7 +60,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.play_records": ("Records",),
     "results.run_report": ("write_report",),
     "spec.resolution": ("resolve",),
-    "spec.run_spec": ("SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
+    "observers.observer": ("Observer", "RunInfo"),
+    "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
     "workers": ("in_processes", "usual_processes"),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}

@@ -142,7 +142,7 @@ def _about(conversation: Conversation) -> dict[str, Any]:
 
 
 def _runs() -> Path:
-    from agentfw import find_project
+    from agentfw.host import find_project
 
     project = find_project()
     return project.runs if project is not None else Path("runs")

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from agentfw import Call, Message, Session, Tool
+from agentfw import Message, Session, Tool
+from agentfw.episode import Call
 from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
 

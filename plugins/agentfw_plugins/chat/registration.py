@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentfw import Component, NamedSpec
+from agentfw import Component
+from agentfw.hookspecs import NamedSpec
 
 from ..registration import Registration
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agentfw import Reply, Session
+from agentfw import Session
 from agentfw.errors import (
     AgentfwError,
     BudgetSpentError,
@@ -28,6 +28,7 @@ from agentfw.errors import (
     StorageError,
     UsageError,
 )
+from agentfw.session import Reply
 
 from .bodies import Asked, BadRequest
 from .chat_completions import ChatCompletions

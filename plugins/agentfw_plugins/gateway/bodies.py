@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentfw import Action, Call, Message, Sampling
+from agentfw import Message
+from agentfw.episode import Call
+from agentfw.request import Action, Sampling
 
 __all__ = ["Asked", "BadRequest", "Body", "read_body"]
 

@@ -191,7 +191,7 @@ def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _runs() -> Path:
-    from agentfw import find_project
+    from agentfw.host import find_project
 
     project = find_project()
     return project.runs if project is not None else Path("runs")

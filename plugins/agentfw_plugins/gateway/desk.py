@@ -16,8 +16,9 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Protocol
 
-from agentfw import Message, Reply, Session
+from agentfw import Message, Session
 from agentfw.runs import LiveRun
+from agentfw.session import Reply
 
 from .bodies import BadRequest
 from .reading import Reading

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agentfw import Call, Reply
+from agentfw.episode import Call
+from agentfw.session import Reply
 
 from .bodies import Asked, BadRequest, Body
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentfw import Session, SessionEnvironment, Task
+from agentfw import Session, Task
 from agentfw.errors import UsageError
+from agentfw.session import SessionEnvironment
 
 __all__ = ["Sessions"]
 

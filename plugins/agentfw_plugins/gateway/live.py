@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentfw import Host, HostOptions, find_project, parse_assignments
+from agentfw import Host
+from agentfw.host import HostOptions, find_project
 from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, read_spec
+from agentfw.settings import parse_assignments
 
 from .app import Gateway
 from .desk import LiveDesk

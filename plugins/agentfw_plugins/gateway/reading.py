@@ -14,7 +14,8 @@ import asyncio
 import sys
 from typing import Any
 
-from agentfw import Call, Episode, Event, Message, Turn
+from agentfw import Episode, Message, Turn
+from agentfw.episode import Call, Event
 from agentfw.parsing import parse_calls
 from agentfw.runs import LiveRun, read_sessions
 

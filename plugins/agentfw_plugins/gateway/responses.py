@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agentfw import Call, Message, Reply
+from agentfw import Message
+from agentfw.episode import Call
+from agentfw.session import Reply
 
 from .bodies import Asked, BadRequest, Body, chosen_actions
 from .chat_completions import ChatCompletions

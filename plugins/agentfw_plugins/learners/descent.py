@@ -18,8 +18,8 @@ import numpy
 import torch
 from numpy.typing import NDArray
 
-from agentfw import Loss
 from agentfw.errors import AgentfwError
+from agentfw.optimizer import Loss
 
 from .lessons import Lesson, mismatched
 from .losses import Figures, weights

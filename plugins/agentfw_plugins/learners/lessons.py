@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agentfw import Batch, Episode, Seeds, Turn
+from agentfw import Episode, Turn
 from agentfw.errors import UsageError
+from agentfw.learner import Batch
+from agentfw.seeds import Seeds
 
 from .token_tree import TurnTokens
 

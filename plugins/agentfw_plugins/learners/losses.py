@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from agentfw import Loss
 from agentfw.errors import UsageError
+from agentfw.optimizer import Loss
 
 __all__ = ["Figures", "Terms", "check", "loss_of", "weights"]
 

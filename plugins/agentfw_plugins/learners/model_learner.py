@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentfw import Batch, Episode, Learner, Seeds, Turn, Update
+from agentfw import Episode, Learner, Turn
 from agentfw.engine import Engine, LocalEngine
 from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.learner import Batch, Update
+from agentfw.seeds import Seeds
 
 from . import checkpoint
 from .lessons import check_vocabulary, read, split

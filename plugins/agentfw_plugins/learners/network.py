@@ -18,8 +18,8 @@ from typing import Any, Literal
 import torch
 from safetensors.torch import load, load_file, save, save_file
 
-from agentfw import Seeds
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
+from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate
 from .adapter_config import require_same_config

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from agentfw import Loss
+from agentfw.optimizer import Loss
 
 from .losses import Figures, Terms, loss_of
 from .network import Network, Which

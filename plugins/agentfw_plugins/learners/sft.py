@@ -11,8 +11,9 @@ With `weights = "all"` and a folder that has only a tokenizer and a config.json,
 
 from __future__ import annotations
 
-from agentfw import Action, Episode, Turn
+from agentfw import Episode, Turn
 from agentfw.engine import Engine
+from agentfw.request import Action
 
 from ..models import Chat, locate
 from ..models.conversation import tagged

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from agentfw import Seeds
 from agentfw.errors import SettingsError
+from agentfw.seeds import Seeds
 
 from .token_tree import TurnTokens
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Batch, Learner, Settings, Update
+from agentfw import Learner, Settings
+from agentfw.learner import Batch, Update
 
 from ..policies.value_table import Table, learn
 

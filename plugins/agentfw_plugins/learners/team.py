@@ -22,8 +22,8 @@ from typing import Generic, TypeVar
 import torch
 from safetensors.torch import load
 
-from agentfw import Loss
 from agentfw.engine import Engine, Plain, Remote, RemoteDiedError, Resources
+from agentfw.optimizer import Loss
 
 from .losses import Figures
 from .network import Network, Which

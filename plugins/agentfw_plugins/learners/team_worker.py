@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from safetensors.torch import load, save
 
-from agentfw import Loss, Seeds
+from agentfw.optimizer import Loss
+from agentfw.seeds import Seeds
 
 from .losses import Figures
 from .network import Network, Which

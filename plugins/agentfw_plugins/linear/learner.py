@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentfw import Batch, Learner, Turn, Update
+from agentfw import Learner, Turn
 from agentfw.errors import UsageError
+from agentfw.learner import Batch, Update
 
 from .decision import Decision, read_decisions
 

@@ -26,8 +26,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Episode, Memory, Query, Recollection, Settings
+from agentfw import Episode, Memory, Settings
 from agentfw.errors import UsageError
+from agentfw.memory import Query, Recollection
 from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError, Why, followed
 
 from .graph_errors import translated_errors

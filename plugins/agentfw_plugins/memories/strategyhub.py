@@ -17,8 +17,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import FunctionTool, Memory, Query, Recollection, Settings, Task, Tool
+from agentfw import Memory, Settings, Task, Tool
 from agentfw.errors import InterventionRefused
+from agentfw.memory import Query, Recollection
+from agentfw.tool import FunctionTool
 from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
 
 __all__ = ["StrategyHubMemory", "StrategyHubSettings"]

@@ -18,8 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw import Action, Call, Generation, Message
+from agentfw import Generation, Message
+from agentfw.episode import Call
 from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.request import Action
 
 from .conversation import conversation, function
 from .pieces import pieces

@@ -17,8 +17,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentfw import Action, Call, Message
+from agentfw import Message
+from agentfw.episode import Call
 from agentfw.parsing import parse_calls
+from agentfw.request import Action
 
 __all__ = ["conversation", "function", "tagged"]
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from agentfw import Advantage, Episode, Score, Scored, Track, Turn
+from agentfw import Episode, Score, Turn
 from agentfw.errors import PluginError
+from agentfw.optimizer import Advantage, Scored
+from agentfw.scores import Track
 
 __all__ = ["LARGEST", "by_component", "by_round", "by_turn", "check", "of_track", "scores_of", "spoken", "throughout"]
 

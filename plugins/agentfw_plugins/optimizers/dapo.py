@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from pydantic import Field, model_validator
 
-from agentfw import Advantage, Scored
+from agentfw.optimizer import Advantage, Scored
 
 from .arithmetic import alike
 from .grpo import GRPO, GRPOSettings, Skip

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agentfw import Advantage, Episode, Scored, Turn
+from agentfw import Episode, Turn
+from agentfw.optimizer import Advantage, Scored
 
 from .arithmetic import centred, normalised
 from .attribution import by_turn, spoken

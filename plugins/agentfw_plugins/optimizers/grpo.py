@@ -17,7 +17,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw import Advantage, Scored
+from agentfw.optimizer import Advantage, Scored
 
 from .arithmetic import alike, centred, normalised
 from .attribution import throughout

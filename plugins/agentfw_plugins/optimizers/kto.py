@@ -22,7 +22,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from agentfw import Advantage, Loss, Optimizer, Scored, Settings
+from agentfw import Optimizer, Settings
+from agentfw.optimizer import Advantage, Loss, Scored
 
 from .attribution import check, spoken
 

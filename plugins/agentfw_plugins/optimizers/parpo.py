@@ -45,8 +45,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import Advantage, Scored
 from agentfw.errors import SettingsError, StorageError
+from agentfw.optimizer import Advantage, Scored
 
 from .arithmetic import EPSILON, ROUNDING, centred, mean, normalised, spread
 from .attribution import of_track, throughout

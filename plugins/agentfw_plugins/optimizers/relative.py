@@ -18,7 +18,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from agentfw import Advantage, Loss, Optimizer, Scored, Settings
+from agentfw import Optimizer, Settings
+from agentfw.optimizer import Advantage, Loss, Scored
 
 from .arithmetic import alike, mean
 from .attribution import check

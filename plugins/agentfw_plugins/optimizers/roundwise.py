@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agentfw import Advantage, Scored
+from agentfw.optimizer import Advantage, Scored
 
 from .arithmetic import centred
 from .attribution import by_round, spoken

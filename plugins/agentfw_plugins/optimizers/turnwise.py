@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from agentfw import Advantage, Scored
+from agentfw.optimizer import Advantage, Scored
 
 from .arithmetic import alike, normalised
 from .attribution import scores_of, spoken

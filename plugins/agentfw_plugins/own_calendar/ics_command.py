@@ -199,8 +199,10 @@ def _assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
             f'the policy "{policy}" knows generated organisations only and can\'t decide about your calendar',
             fix="leave out --policy, or use a language model with --policy openai",
         )
-    from agentfw import Host, HostOptions, find_project, parse_assignments
+    from agentfw import Host
+    from agentfw.host import HostOptions, find_project
     from agentfw.runs import apply_assignments, assemble, parse_spec, read_spec, resolve
+    from agentfw.settings import parse_assignments
 
     host = Host.load(HostOptions.from_environment(project=find_project()))
     values = read_spec(Path(host.find_spec("calendar").path))

@@ -16,8 +16,9 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from importlib.util import find_spec
 from typing import Any
 
-from agentfw import Engagement, Episode, Policy, PolicyAgent, Sampling, Task
+from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.errors import MissingExtraError, UsageError
+from agentfw.request import Sampling
 
 from .answers import Person
 from .busy_times import busy_times

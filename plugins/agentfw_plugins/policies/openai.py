@@ -25,8 +25,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from agentfw import OPERATIONAL, Generation, Policy, Price, Request, Settings
+from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
+from agentfw.price import Price
+from agentfw.settings import OPERATIONAL
 
 from .endpoint import Endpoint, Refused, key_in
 from .kept_answers import KeptAnswers

@@ -18,7 +18,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentfw import Call, Generation, Request, Usage
+from agentfw import Generation, Request
+from agentfw.episode import Call, Usage
 from agentfw.parsing import parse_calls
 
 from ..models.conversation import conversation, function, tagged

@@ -18,9 +18,10 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from agentfw import Choice, Generation, Host, Policy, Request, Settings
+from agentfw import Generation, Host, Policy, Request, Settings
 from agentfw.engine import Engine, LocalEngine, RemoteDiedError, Resources
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
+from agentfw.runs import Choice
 
 from .pool_balancing import Balance, Balancer
 from .pool_replica import Replica, request_to

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 __all__ = ["Balance", "Balancer", "Place"]
 

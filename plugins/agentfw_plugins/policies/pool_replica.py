@@ -15,9 +15,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from agentfw import Brief, Generation, Host, HostOptions, Policy, Request
+from agentfw import Generation, Host, Policy, Request
 from agentfw.engine import Engine, Remote, RemoteDiedError, Resources
 from agentfw.errors import AgentfwError, EndpointError, UsageError
+from agentfw.host import HostOptions
+from agentfw.request import Brief
 
 __all__ = ["Replica", "ReplicaServer", "request_to"]
 

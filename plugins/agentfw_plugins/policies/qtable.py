@@ -14,7 +14,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agentfw import Call, Generation, Observation, Policy, Request, Seeds, Settings
+from agentfw import Generation, Observation, Policy, Request, Settings
+from agentfw.episode import Call
+from agentfw.seeds import Seeds
 
 from .value_table import Table
 

@@ -13,7 +13,9 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Action, Generation, Intervention, Policy, Request, Seeds, Settings
+from agentfw import Generation, Intervention, Policy, Request, Settings
+from agentfw.request import Action
+from agentfw.seeds import Seeds
 
 __all__ = ["RandomPolicy", "RandomSettings"]
 

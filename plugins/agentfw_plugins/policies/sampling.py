@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentfw import Request, Seeds
+from agentfw import Request
+from agentfw.seeds import Seeds
 
 if TYPE_CHECKING:
     from torch import Tensor

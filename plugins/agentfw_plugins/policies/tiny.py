@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from agentfw import Generation, Policy, Request, Settings, Usage
+from agentfw import Generation, Policy, Request, Settings
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 
 from ..models.locate import locate

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agentfw import Generation, Policy, Request, Settings, Usage
+from agentfw import Generation, Policy, Request, Settings
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 
 from ..models import Chat, Device, Precision, choose_device, fix_order_of_adding, locate

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw import Episode, Intervention, Time, Turn
+from agentfw import Episode, Intervention, Turn
 from agentfw.errors import SettingsError
 from agentfw.runs import write_whole
+from agentfw.timeline import Time
 
 __all__ = ["Choice", "Table", "learn"]
 

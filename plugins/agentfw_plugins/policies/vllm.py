@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from agentfw import Generation, Policy, Request, Usage
+from agentfw import Generation, Policy, Request
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 
 from ..models import Chat, check_adapter, locate

@@ -15,20 +15,10 @@ from typing import Generic, Protocol, TypeVar
 
 from pydantic import Field, field_validator
 
-from agentfw import (
-    Brief,
-    Choice,
-    Host,
-    Message,
-    Moment,
-    Observation,
-    Policy,
-    Request,
-    RewardModel,
-    Settings,
-)
+from agentfw import Host, Message, Moment, Observation, Policy, Request, RewardModel, Settings
 from agentfw.errors import PluginError, RequestRefusedError, not_implemented
-from agentfw.runs import SamplingSettings
+from agentfw.request import Brief
+from agentfw.runs import Choice, SamplingSettings
 from agentfw_rewardmodels.rubric import Answer, JudgeRefused, Usage
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
 

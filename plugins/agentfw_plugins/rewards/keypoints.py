@@ -21,7 +21,8 @@ from statistics import fmean
 
 from pydantic import Field
 
-from agentfw import Episode, Host, Score, Usage
+from agentfw import Episode, Host, Score
+from agentfw.episode import Usage
 from agentfw_rewardmodels.keypoints import Attempt, KeypointJudge, KeypointJudgement
 
 from .judged import JudgedReward, JudgeSettings, refusals

@@ -24,7 +24,8 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from agentfw import Call, Episode, RewardModel, Score, Settings
+from agentfw import Episode, RewardModel, Score, Settings
+from agentfw.episode import Call
 from agentfw_rewardmodels import PreferenceModel, UnknownUserError
 
 from .library_errors import translated_errors

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentfw import Episode, RewardModel, Score, Track
+from agentfw import Episode, RewardModel, Score
+from agentfw.scores import Track
 
 __all__ = ["Measured"]
 

@@ -27,8 +27,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Episode, Host, Message, Score, Track, Turn, Usage
+from agentfw import Episode, Host, Message, Score, Turn
+from agentfw.episode import Usage
 from agentfw.errors import SettingsError
+from agentfw.scores import Track
 from agentfw_rewardmodels.rubric import LONGEST, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentfw import NamedSpec
+from agentfw.hookspecs import NamedSpec
 
 from ..registration import Registration
 

@@ -16,8 +16,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Action, Tool, Toolbox
+from agentfw import Tool, Toolbox
 from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, nearest
+from agentfw.request import Action
 
 from .mcp_link import Link, Lost
 from .mcp_settings import MCPSettings

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from agentfw import OPERATIONAL, Settings
+from agentfw import Settings
 from agentfw.errors import AgentfwError
+from agentfw.settings import OPERATIONAL
 
 __all__ = ["MCPSettings"]
 

@@ -26,8 +26,10 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from agentfw import Action, Choice, Host, Settings, Tool, Toolbox
+from agentfw import Host, Settings, Tool, Toolbox
 from agentfw.errors import InterventionRefused, PluginError, StorageError, UsageError
+from agentfw.request import Action
+from agentfw.runs import Choice
 
 __all__ = ["Tape", "TapeFile", "TapeSettings", "same_call"]
 

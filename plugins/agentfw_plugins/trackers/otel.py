@@ -21,20 +21,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from agentfw import (
-    Message,
-    Operation,
-    PlayedEpisode,
-    PolicyCall,
-    Recall,
-    Scoring,
-    Settings,
-    Task,
-    ToolCall,
-    Tracker,
-    Usage,
-)
+from agentfw import Message, Settings, Task, Tracker
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.operation import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

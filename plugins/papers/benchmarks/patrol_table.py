@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw import EventDriven, Interface, Intervention, Policy, StepLoop
+from agentfw import Interface, Intervention, Policy
+from agentfw.interfaces import EventDriven, StepLoop
 from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.runs import in_processes, usual_processes
 from agentfw.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference

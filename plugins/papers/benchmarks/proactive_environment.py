@@ -15,7 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentfw import Engagement, Generation, Policy, PolicyAgent, Request, Turn, parse_interface
+from agentfw import Engagement, Generation, Policy, PolicyAgent, Request, Turn
+from agentfw.interfaces import parse_interface
 from agentfw_benchmarks import Figure, Options, mean_of, outcomes_of_references, shown, tell
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.judge import Listener

@@ -24,7 +24,8 @@ from itertools import combinations
 from pathlib import Path
 from random import Random
 
-from agentfw import Engagement, Generation, Memory, Message, PolicyAgent, Query, Recollection, Request
+from agentfw import Engagement, Generation, Memory, Message, PolicyAgent, Request
+from agentfw.memory import Query, Recollection
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.card import NONE
 from agentfw_papers.worlds.assistant.card_teacher import CardTeacher, CardTeacherSettings, Habits, teach

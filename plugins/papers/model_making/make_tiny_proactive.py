@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentfw import Engagement, PolicyAgent, Seeds
+from agentfw import Engagement, PolicyAgent
 from agentfw.runs import read_spec
+from agentfw.seeds import Seeds
 from agentfw_papers.worlds import proactive
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.prompting import write_answer

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentfw import Message, Sampling, Session, Task
+from agentfw import Message, Session, Task
+from agentfw.request import Sampling
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
 from .conftest import Served, rule

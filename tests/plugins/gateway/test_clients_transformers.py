@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from agentfw import Action, Call, Generation, Message, Reply, Sampling, Session, Task
+from agentfw import Generation, Message, Session, Task
+from agentfw.episode import Call
+from agentfw.request import Action, Sampling
+from agentfw.session import Reply
 from agentfw_plugins.models.conversation import tagged
 
 from .conftest import Served, served

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentfw import Generation, Message, Request, Sampling, Session, Task
+from agentfw import Generation, Message, Request, Session, Task
+from agentfw.request import Sampling
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.app import Gateway
 from agentfw_plugins.gateway.desk import LiveDesk
@@ -100,7 +101,8 @@ def test_an_answer_that_comes_back_keeps_its_tokens_and_an_edited_one_does_not(s
 
 @pytest.mark.slow
 def test_a_streamed_answer_is_that_without_the_gateway_word_by_word(small_model: Path, tmp_path: Path) -> None:
-    from agentfw import Request, Sampling
+    from agentfw import Request
+    from agentfw.request import Sampling
     from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
 
     question = Message("user", "Tea or coffee?")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentfw import Seeds
 from agentfw.optimizer import Loss
+from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack, unique_tokens
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 import pytest
 
-from agentfw import Seeds
 from agentfw.errors import SettingsError
+from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.learners.token_tree import Block, Packed
 

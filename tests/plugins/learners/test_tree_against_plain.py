@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from agentfw import Seeds
 from agentfw.optimizer import Loss
+from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.learners.token_tree import TurnTokens
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agentfw import Host, HostOptions
+from agentfw import Host
 from agentfw.errors import MissingExtraError
+from agentfw.host import HostOptions
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_memory import SkillGraph

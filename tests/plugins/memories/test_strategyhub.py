@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentfw import Engagement, Episode, EventDriven, Intervention, Moment, PolicyAgent, Task
+from agentfw import Engagement, Episode, Intervention, Moment, PolicyAgent, Task
+from agentfw.interfaces import EventDriven
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy

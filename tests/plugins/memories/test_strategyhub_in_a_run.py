@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from agentfw import Host, HostOptions
+from agentfw import Host
+from agentfw.host import HostOptions
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_memory import StrategyHubs

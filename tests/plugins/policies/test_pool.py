@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentfw import Host, Message, Request, Sampling, Task
+from agentfw import Host, Message, Request, Task
 from agentfw.errors import AgentfwError, EndpointError, SettingsError, UsageError
+from agentfw.request import Sampling
 from agentfw_plugins.policies.pool import PoolPolicy, PoolSettings
 
 # A policy that does what the message says, once for all replicas where it says "once".

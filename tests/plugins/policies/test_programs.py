@@ -7,21 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from agentfw import (
-    Engagement,
-    Environment,
-    Episode,
-    EventDriven,
-    Intervention,
-    Moment,
-    Policy,
-    PolicyAgent,
-    StepLoop,
-    Task,
-    World,
-)
+from agentfw import Engagement, Environment, Episode, Intervention, Moment, Policy, PolicyAgent, Task, World
 from agentfw.environment import action
 from agentfw.errors import SettingsError
+from agentfw.interfaces import EventDriven, StepLoop
 from agentfw_plugins.policies.random import RandomPolicy, RandomSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Task
+from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Episode, Message, Usage
 from agentfw.errors import AgentfwError, SettingsError
+from agentfw.interfaces import EventDriven
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings

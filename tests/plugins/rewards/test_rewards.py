@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from agentfw import Call, Episode, Event, Task, Turn
+from agentfw import Episode, Task, Turn
+from agentfw.episode import Call, Event
 from agentfw_plugins.rewards.format import Format
 from agentfw_plugins.rewards.utility import Utility
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from agentfw import Component, FunctionTool, Host, Tool, Toolbox, hookimpl
+from agentfw import Component, Host, Tool, Toolbox, hookimpl
 from agentfw.errors import SettingsError, StorageError, UsageError
 from agentfw.testing import fresh_host
+from agentfw.tool import FunctionTool
 from agentfw_plugins.tools.tape import Tape, same_call
 
 CALLS: list[tuple[str, int]] = []

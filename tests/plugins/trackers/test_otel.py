@@ -14,26 +14,12 @@ from typing import Any
 
 import pytest
 
-from agentfw import (
-    Call,
-    Generation,
-    Intervention,
-    Message,
-    Moment,
-    PlayedEpisode,
-    PolicyCall,
-    Query,
-    Recall,
-    Recollection,
-    Sampling,
-    Score,
-    Scoring,
-    Task,
-    ToolCall,
-    Tracker,
-    Usage,
-)
+from agentfw import Generation, Intervention, Message, Moment, Score, Task, Tracker
+from agentfw.episode import Call, Usage
 from agentfw.errors import MissingExtraError
+from agentfw.memory import Query, Recollection
+from agentfw.operation import PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
+from agentfw.request import Sampling
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host

@@ -16,23 +16,9 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import (
-    Advantage,
-    Batch,
-    Environment,
-    Generation,
-    Learner,
-    Loss,
-    Optimizer,
-    Policy,
-    Request,
-    Scored,
-    Settings,
-    Task,
-    Update,
-    World,
-    action,
-)
+from agentfw import Environment, Generation, Learner, Optimizer, Policy, Request, Settings, Task, World, action
+from agentfw.learner import Batch, Update
+from agentfw.optimizer import Advantage, Loss, Scored
 from agentfw_laboratory.killing import reached
 
 WORDS = ("tea", "coffee", "water", "juice", "milk", "cocoa")

@@ -8,7 +8,8 @@ import json
 
 from pydantic import Field
 
-from agentfw import Generation, Policy, Request, Settings, Usage
+from agentfw import Generation, Policy, Request, Settings
+from agentfw.episode import Usage
 
 
 class HashingSettings(Settings):

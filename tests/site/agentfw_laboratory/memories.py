@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agentfw import Episode, Memory, Query, Recollection, Settings
+from agentfw import Episode, Memory, Settings
+from agentfw.memory import Query, Recollection
 from agentfw_laboratory.killing import reached
 
 

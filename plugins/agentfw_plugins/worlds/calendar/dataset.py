@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentfw import Seeds
 from agentfw.errors import UnknownNameError, UsageError
+from agentfw.seeds import Seeds
 
 from .event_attributes import LETTERS, Event
 from .organisation import Organisation

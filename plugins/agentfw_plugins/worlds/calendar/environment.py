@@ -35,21 +35,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agentfw import (
-    Brief,
-    Environment,
-    Intervention,
-    Moment,
-    Scheduled,
-    Seeds,
-    Settings,
-    Task,
-    Time,
-    Turn,
-    World,
-    action,
-)
+from agentfw import Environment, Intervention, Moment, Settings, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.request import Brief
+from agentfw.seeds import Seeds
+from agentfw.timeline import Scheduled, Time
 
 from .baselines import references
 from .dataset import SPLITS, Calendar, Dataset, schemas_of

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 from .event_attributes import OUTSIDE
 from .principles import vocabulary

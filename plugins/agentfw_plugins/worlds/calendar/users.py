@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 from .organisation import Organisation
 from .principles import Principle

@@ -17,7 +17,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentfw import Seeds, Session, SessionEnvironment, Settings, Task
+from agentfw import Session, Settings, Task
+from agentfw.seeds import Seeds
+from agentfw.session import SessionEnvironment
 
 from .examples import Example, read_examples, split_of
 

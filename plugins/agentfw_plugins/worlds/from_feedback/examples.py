@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from agentfw import Action, Episode, Message, Turn
+from agentfw import Episode, Message, Turn
 from agentfw.errors import UsageError
+from agentfw.request import Action
 from agentfw.runs import RunFolder, read_sessions
 
 from ...rewards.feedback import feedback_of

@@ -17,8 +17,9 @@ from typing import Any
 
 from pydantic import Field
 
-from agentfw import Action, Brief, Environment, Intervention, Settings, Task, World
+from agentfw import Environment, Intervention, Settings, Task, World
 from agentfw.errors import InterventionRefused, SettingsError
+from agentfw.request import Action, Brief
 
 __all__ = ["GymnasiumEnvironment", "GymnasiumSettings", "Option"]
 

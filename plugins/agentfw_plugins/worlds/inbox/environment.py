@@ -18,8 +18,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw import Environment, Intervention, Moment, Observation, Task, Time, Work, World, action
+from agentfw import Environment, Intervention, Moment, Observation, Task, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.timeline import Time, Work
 
 from . import scoring
 from .inbox_settings import InboxSettings

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentfw import Seeds, Time, Work
+from agentfw.seeds import Seeds
+from agentfw.timeline import Time, Work
 
 from .inbox_settings import InboxSettings
 from .library import Scenario, read_library

@@ -13,7 +13,8 @@ settled isn't taken up again.
 
 from __future__ import annotations
 
-from agentfw import Intervention, Moment, Observation, Time
+from agentfw import Intervention, Moment, Observation
+from agentfw.timeline import Time
 
 __all__ = ["Triage"]
 

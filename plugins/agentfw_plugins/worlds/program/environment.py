@@ -21,8 +21,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw import Session, SessionEnvironment, Task
+from agentfw import Session, Task
 from agentfw.errors import AgentfwError, SettingsError, in_words
+from agentfw.session import SessionEnvironment
 
 from .process import Result, last_json, run_command, words_of
 from .settings import ProgramSettings

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from agentfw import OPERATIONAL, Settings
+from agentfw import Settings
+from agentfw.settings import OPERATIONAL
 
 __all__ = ["ProgramSettings"]
 

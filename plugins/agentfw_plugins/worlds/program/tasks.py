@@ -12,8 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentfw import Seeds, Task
+from agentfw import Task
 from agentfw.errors import SettingsError
+from agentfw.seeds import Seeds
 
 __all__ = ["read_tasks", "shown", "tasks_of"]
 

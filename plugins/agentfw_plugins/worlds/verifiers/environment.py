@@ -16,8 +16,10 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from agentfw import Seeds, Session, SessionEnvironment, Task
+from agentfw import Session, Task
 from agentfw.errors import PluginError, SettingsError, one_line
+from agentfw.seeds import Seeds
+from agentfw.session import SessionEnvironment
 
 from .library import configured, load_tasks
 from .settings import VerifiersSettings

@@ -15,7 +15,8 @@ from deliberation_table import measure_deliberation
 from kitchen_table import PLAYERS, measure_kitchen, polls, sight_delays
 from patrol_table import measure_patrol
 
-from agentfw import Engagement, Episode, PolicyAgent, Task, parse_interface
+from agentfw import Engagement, Episode, PolicyAgent, Task
+from agentfw.interfaces import parse_interface
 from agentfw_papers.worlds.deliberation.environment import Deliberation
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings

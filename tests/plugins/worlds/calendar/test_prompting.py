@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from chat_server import completion, serving, tool_call
 
-from agentfw import Host, HostOptions
+from agentfw import Host
+from agentfw.host import HostOptions
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import apply_assignments, parse_spec, read_spec
 from agentfw_memory import StrategyHubs

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Task
+from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Episode, Observation
+from agentfw.interfaces import EventDriven
 from agentfw.memory import Memory
 from agentfw.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings

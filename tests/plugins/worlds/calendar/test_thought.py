@@ -8,8 +8,9 @@ from functools import cache
 
 import pytest
 
-from agentfw import Engagement, EventDriven, PolicyAgent, Task
+from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Call, Episode, Turn
+from agentfw.interfaces import EventDriven
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.policies import RulesPolicy

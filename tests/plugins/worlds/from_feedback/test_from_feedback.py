@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentfw import Action, Episode, Host, Message, Moment, Run, Task, Turn
+from agentfw import Episode, Host, Message, Moment, Run, Task, Turn
 from agentfw.errors import UsageError
+from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_cli.start import start_from_runs

@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("networkx")
 
-from agentfw import Call, Episode, Task, Turn
+from agentfw import Episode, Task, Turn
+from agentfw.episode import Call
 from agentfw.testing import contract_tests, fresh_host, made_by
 
 from agentfw_circles.circles import Circles

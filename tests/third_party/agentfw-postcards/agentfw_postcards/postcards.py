@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw import Episode, Memory, Query, Recollection, Settings
+from agentfw import Episode, Memory, Settings
+from agentfw.memory import Query, Recollection
 from pydantic import Field
 
 __all__ = ["Postcards", "PostcardsSettings"]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from agentfw import FunctionTool, Settings, Tool, Toolbox
+from agentfw import Settings, Tool, Toolbox
 from agentfw.errors import InterventionRefused
+from agentfw.tool import FunctionTool
 from pydantic import Field
 
 __all__ = ["Stamp", "StampSettings"]

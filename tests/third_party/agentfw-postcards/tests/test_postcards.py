@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from agentfw import Query, Task
+from agentfw import Task
+from agentfw.memory import Query
 from agentfw.testing import sample_episode
 
 from agentfw_postcards.postcards import Postcards, PostcardsSettings

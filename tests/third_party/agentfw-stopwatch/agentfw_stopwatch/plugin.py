@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from agentfw import hookimpl
 
 if TYPE_CHECKING:
-    from agentfw import Episode, RunInfo
+    from agentfw import Episode
+    from agentfw.runs import RunInfo
 
 AGENTFW_PLUGIN_API = 1
 

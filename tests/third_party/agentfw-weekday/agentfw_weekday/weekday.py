@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from agentfw import FunctionTool, Tool, Toolbox
+from agentfw import Tool, Toolbox
+from agentfw.tool import FunctionTool
 
 __all__ = ["Weekday"]
 

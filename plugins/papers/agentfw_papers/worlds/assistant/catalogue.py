@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
 from .domains import Scenario, load_domains

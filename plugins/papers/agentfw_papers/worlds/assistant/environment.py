@@ -24,9 +24,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agentfw import Action, Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World, action
+from agentfw import Environment, Intervention, Moment, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
 from agentfw.out import counted
+from agentfw.request import Action, Brief
+from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
 from .card import write_card

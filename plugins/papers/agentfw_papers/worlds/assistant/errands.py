@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
 from .catalogue import Catalogue, Item

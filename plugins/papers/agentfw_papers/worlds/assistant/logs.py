@@ -21,8 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentfw import Seeds
 from agentfw.runs import write_whole
+from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
 from .catalogue import Catalogue, Item

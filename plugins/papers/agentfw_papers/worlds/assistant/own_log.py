@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from agentfw import Seeds
 from agentfw.errors import SettingsError
+from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
 from .catalogue import Item

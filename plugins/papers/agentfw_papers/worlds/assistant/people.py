@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
 from .catalogue import Item

@@ -24,7 +24,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw import Environment, Intervention, Moment, Task, Time, Turn, World, action
+from agentfw import Environment, Intervention, Moment, Task, Turn, World, action
+from agentfw.timeline import Time
 
 from .budget_settings import BudgetSettings
 from .demonstration import draw_manner, write

@@ -21,8 +21,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from agentfw import Environment, Intervention, Moment, Settings, Task, Time, World, action
+from agentfw import Environment, Intervention, Moment, Settings, Task, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.timeline import Time
 
 __all__ = ["Deliberation", "DeliberationSettings"]
 

@@ -76,7 +76,8 @@ def make_etapp_hard(
     import asyncio
     from hashlib import blake2b
 
-    from agentfw import Host, Policy, parse_assignments
+    from agentfw import Host, Policy
+    from agentfw.settings import parse_assignments
 
     from .copy_of_etapp import load_copy
     from .hard import make_hard, tasks_of

@@ -18,8 +18,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from agentfw import Action, Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World
+from agentfw import Environment, Intervention, Moment, Task, Turn, World
 from agentfw.errors import InterventionRefused, SettingsError, nearest
+from agentfw.request import Action, Brief
+from agentfw.seeds import Seeds
 
 from .apps import Apps
 from .copy_of_etapp import Copy, Instruction, load_copy, request_text, views_for

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw import Seeds
 from agentfw.errors import RunFolderError, StorageError
 from agentfw.runs import write_whole
+from agentfw.seeds import Seeds
 from agentfw_memory import terms
 
 from .copy_of_etapp import Copy, Instruction, read_instructions

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 
-from agentfw import Brief, Message, Moment, Observation, Policy, Request, Sampling
+from agentfw import Message, Moment, Observation, Policy, Request
+from agentfw.request import Brief, Sampling
 from agentfw_rewardmodels import json_values
 
 from .hard import Draft, HardBrief

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 __all__ = ["SEED", "shuffled", "split_of"]
 

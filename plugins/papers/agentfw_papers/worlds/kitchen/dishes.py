@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from agentfw import Time, Work
+from agentfw.timeline import Time, Work
 
 from .kitchen_settings import CASES, DISHES, DishFamily, KitchenSettings, library
 

@@ -20,8 +20,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw import Environment, Intervention, Moment, Observation, Policy, Scheduled, Task, Time, Turn, World, action
+from agentfw import Environment, Intervention, Moment, Observation, Policy, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.timeline import Scheduled, Time
 
 from .dishes import Dish, draw_case, draw_dishes
 from .kitchen_settings import KitchenSettings

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from agentfw import Intervention, Moment, Time
+from agentfw import Intervention, Moment
+from agentfw.timeline import Time
 
 __all__ = ["decide"]
 

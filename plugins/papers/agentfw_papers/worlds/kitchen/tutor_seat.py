@@ -19,7 +19,6 @@ from typing import Any
 
 from agentfw import (
     Agent,
-    Brief,
     Decision,
     Engagement,
     Environment,
@@ -30,11 +29,11 @@ from agentfw import (
     Moment,
     Policy,
     Request,
-    Sampling,
     Task,
     Turn,
     World,
 )
+from agentfw.request import Brief, Sampling
 
 from .tutoring_problems import Problem
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from agentfw import Policy, Scheduled, Turn, Work, World
+from agentfw import Policy, Turn, World
+from agentfw.timeline import Scheduled, Work
 
 from .tutor_seat import Stretch, restarts
 from .tutoring_problems import Problem

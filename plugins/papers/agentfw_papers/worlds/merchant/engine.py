@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from agentfw import Work, World
+from agentfw import World
+from agentfw.timeline import Work
 
 from .analyses import Analyses
 from .merchants import Merchant

@@ -23,8 +23,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agentfw import Brief, Environment, Intervention, Moment, Seeds, Task, Turn, World, action
+from agentfw import Environment, Intervention, Moment, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.request import Brief
+from agentfw.seeds import Seeds
 
 from .analyses import Analyses
 from .cards import evidence_card, request_card

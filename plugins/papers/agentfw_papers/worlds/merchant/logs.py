@@ -15,8 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentfw import Seeds
 from agentfw.runs import write_whole
+from agentfw.seeds import Seeds
 
 from .merchant_settings import MerchantSettings
 from .merchants import Merchant, Merchants

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 from .merchant_settings import MerchantSettings
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentfw import Seeds
+from agentfw.seeds import Seeds
 
 from .kinds import KINDS, Kind
 from .market import market_of

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from agentfw import Choice, Generation, Host, Intervention, Message, Policy, Request, Settings
+from agentfw import Generation, Host, Intervention, Message, Policy, Request, Settings
 from agentfw.errors import PluginError
+from agentfw.runs import Choice
 
 from .written_report import ASKED
 

@@ -20,8 +20,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentfw import Environment, Intervention, Moment, Observation, Task, Time, Turn, Work, World, action
+from agentfw import Environment, Intervention, Moment, Observation, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.timeline import Time, Work
 
 from .patrol_settings import PatrolSettings, Place, distance, walked
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw import Brief, Message, Moment, Observation, Policy, Request
+from agentfw import Message, Moment, Observation, Policy, Request
 from agentfw.errors import RequestRefusedError
+from agentfw.request import Brief
 from agentfw.runs import Journal, SamplingSettings, read_journal
 
 __all__ = ["SAMPLING", "Asked", "Asker", "Progress", "Question"]

@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from agentfw import Seeds
 from agentfw.errors import SettingsError
+from agentfw.seeds import Seeds
 from agentfw_rewardmodels.timing import Dialogue, Domain, Speaker
 
 from .dataset import Dataset, Example, load_data, with_placeholders

@@ -24,7 +24,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from agentfw import Brief, Environment, Intervention, Moment, Scheduled, Seeds, Task, Time, Turn, World, action
+from agentfw import Environment, Intervention, Moment, Task, Turn, World, action
+from agentfw.request import Brief
+from agentfw.seeds import Seeds
+from agentfw.timeline import Scheduled, Time
 from agentfw_plugins.rewards.library_errors import translated_errors
 from agentfw_rewardmodels.timing import (
     Answer,

@@ -13,8 +13,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from agentfw import Seeds
 from agentfw.errors import SettingsError
+from agentfw.seeds import Seeds
 from agentfw_rewardmodels.timing import (
     Action,
     Annotation,

@@ -65,9 +65,10 @@ def chosen_policy(policy: str, assignments: tuple[str, ...]) -> Chosen:
     """The policy of this name, with the settings that were assigned."""
     import json
 
-    from agentfw import Host, Policy, parse_assignments
+    from agentfw import Host, Policy
     from agentfw.errors import PluginError
     from agentfw.runs import SamplingSettings
+    from agentfw.settings import parse_assignments
 
     from .asking import SAMPLING
     from .checked_settings import checked_settings

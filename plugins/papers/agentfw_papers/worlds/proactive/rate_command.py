@@ -29,7 +29,8 @@ def rate(
     turn and what was predicted there, and no reference. Its answers are kept in ratings.jsonl, in the directory of the
     run. Run the same command again to resume.
     """
-    from agentfw import Host, find_project
+    from agentfw import Host
+    from agentfw.host import find_project
     from agentfw.runs import find_run
 
     from .asking import Asker

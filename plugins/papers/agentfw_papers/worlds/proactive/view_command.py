@@ -34,7 +34,8 @@ def view(run: str, episode: str, most: int, beside: tuple[str, ...], file: Path,
     RUN is the id or the directory of a run or a training. Default: the last one. The page is one file that needs no
     network.
     """
-    from agentfw import Host, find_project
+    from agentfw import Host
+    from agentfw.host import find_project
     from agentfw.runs import find_run
 
     from .view import view_page

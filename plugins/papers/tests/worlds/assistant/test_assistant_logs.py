@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agentfw import Episode, Event, Host, Task
+from agentfw import Episode, Host, Task
+from agentfw.episode import Event
 from agentfw.errors import SettingsError
 from agentfw.loops import Loop, LoopSpec, read_loop
 from agentfw.testing import contract, made_by

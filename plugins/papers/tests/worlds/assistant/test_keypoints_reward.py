@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentfw import Engagement, Episode, Generation, Moment, Policy, PolicyAgent, Request, Usage
+from agentfw import Engagement, Episode, Generation, Moment, Policy, PolicyAgent, Request
+from agentfw.episode import Usage
 from agentfw.errors import RequestRefusedError
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.assistant.environment import Assistant

@@ -9,8 +9,9 @@ from statistics import fmean
 
 import pytest
 
-from agentfw import Engagement, Episode, Host, PolicyAgent, Sampling
+from agentfw import Engagement, Episode, Host, PolicyAgent
 from agentfw.loops import read_loop
+from agentfw.request import Sampling
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.models import locate

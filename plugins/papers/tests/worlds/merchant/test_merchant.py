@@ -371,7 +371,8 @@ def test_the_linear_planner_follows_recalled_wishes() -> None:
     task = a_task()
 
     async def planned(recalled: str) -> set[str]:
-        from agentfw import Brief, Message, Request
+        from agentfw import Message, Request
+        from agentfw.request import Brief
 
         env = world()
         seen = Planner()

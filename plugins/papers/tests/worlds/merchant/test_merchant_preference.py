@@ -9,7 +9,8 @@ from statistics import fmean
 
 import pytest
 
-from agentfw import Episode, Event, Host, Task
+from agentfw import Episode, Host, Task
+from agentfw.episode import Event
 from agentfw.errors import SettingsError
 from agentfw.loops import Loop, read_loop
 from agentfw.testing import contract, made_by

@@ -7,7 +7,8 @@ from statistics import fmean
 
 import pytest
 
-from agentfw import Engagement, Episode, PolicyAgent, Sampling
+from agentfw import Engagement, Episode, PolicyAgent
+from agentfw.request import Sampling
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.plans import plan_of

@@ -11,18 +11,10 @@ from typing import Any
 
 import pytest
 
-from agentfw import (
-    Call,
-    Engagement,
-    Episode,
-    Generation,
-    Interface,
-    Policy,
-    PolicyAgent,
-    Request,
-    parse_interface,
-)
+from agentfw import Engagement, Episode, Generation, Interface, Policy, PolicyAgent, Request
+from agentfw.episode import Call
 from agentfw.errors import SettingsError, UsageError
+from agentfw.interfaces import parse_interface
 from agentfw.statistics import bootstrap
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.proactive.conversations import asked_turns

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from agentfw import Episode, Measure, Progress, RewardModel, Run, Score, Task
+from agentfw import Episode, RewardModel, Run, Score, Task
+from agentfw.episode import Measure
 from agentfw.errors import SettingsError
 from agentfw.runs import parse_spec
-from agentfw.scores import mix, parse_schedule
+from agentfw.scores import Progress, mix, parse_schedule
 from agentfw.testing import fresh_host
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)

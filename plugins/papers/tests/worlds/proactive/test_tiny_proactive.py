@@ -8,7 +8,8 @@ from statistics import fmean
 
 import pytest
 
-from agentfw import Engagement, Episode, Host, PolicyAgent, Sampling
+from agentfw import Engagement, Episode, Host, PolicyAgent
+from agentfw.request import Sampling
 from agentfw.runs import read_spec
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings

@@ -1,17 +1,26 @@
-"""The spec that `run` and `train` start from, before options and `--set` change it."""
+"""The spec that a run or a training starts from, before options and assignments change it.
+
+values = start_of_run(host, "inbox", None)
+values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agentfw_cli.spec_options import kept, name_in
+from ...host import Host
+from ...host.project import find_project
+from ..records.folder import find_run
+from .run_spec import read_spec
 
-if TYPE_CHECKING:
-    from agentfw.host import Host
+__all__ = ["start_from_runs", "start_of_run", "start_of_training", "with_choices"]
 
-__all__ = ["start_from_runs", "start_of_run", "start_of_training"]
+_SINGLE = ("policy", "optimizer", "learner", "teacher")
+_LISTS = ("memories", "tools", "rewards", "trackers")
+_WITH_MORE = {"tools": "alias", "rewards": "weight"}
+"""Lists whose choices have the form NAME=VALUE, and the key that the value is for."""
 
 _FROM_RUNS = "train-from-feedback"
 """The spec of trainings that learn from recorded runs. With `-OPTIMIZER`, that of one optimizer, where there is one."""
@@ -24,8 +33,6 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
 
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
-    from agentfw.host.project import find_project
-    from agentfw.runs.spec.run_spec import read_spec
 
     specs = host.specs()
     if spec is None and name in specs:
@@ -38,7 +45,7 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
     else:
         given = project.default if project is not None else None
         values = read_spec(given or Path(host.find_spec("default").path))
-        if name is not None and name_in(values.get("environment")) != name and "any" in specs:
+        if name is not None and _name_in(values.get("environment")) != name and "any" in specs:
             values = read_spec(Path(host.find_spec("any").path))
     return _in(name, values)
 
@@ -48,12 +55,11 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
 
     The spec train-NAME may also be another training in the environment that it says.
     """
-    from agentfw.runs.spec.run_spec import read_spec
 
     specs = host.specs()
     if spec is None and name is not None and _TRAINING + name in specs:
         values = read_spec(Path(host.find_spec(_TRAINING + name).path))
-        if name_in(values.get("environment")) not in (None, name):
+        if _name_in(values.get("environment")) not in (None, name):
             return values
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
@@ -75,8 +81,6 @@ def start_from_runs(
     """
 
     def start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
-        from agentfw.runs.records.folder import find_run
-        from agentfw.runs.spec.run_spec import read_spec
 
         folders = [str(find_run(runs, each).path.resolve()) for each in names]
         if name is None and spec is None:
@@ -84,7 +88,7 @@ def start_from_runs(
             values = read_spec(Path(host.find_spec(own if own in host.specs() else _FROM_RUNS).path))
         else:
             values = start_of_training(host, name, spec)
-        environment = kept(values.get("environment"), name_in(values.get("environment")))
+        environment = _kept(values.get("environment"), _name_in(values.get("environment")))
         rewards = values.get("rewards", [])
         listed = rewards if isinstance(rewards, list) else [rewards]
         scored = [_reading(choice, folders) if _reads(choice) else choice for choice in listed]
@@ -102,4 +106,49 @@ def _reading(choice: dict[str, Any], folders: list[str]) -> dict[str, Any]:
 
 
 def _in(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
-    return values if name is None else {**values, "environment": kept(values.get("environment"), name)}
+    return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
+
+
+def with_choices(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Put what was chosen into the values of a spec. A list takes the place of the spec's list.
+
+    A component that is named again keeps the settings that it has in the spec.
+    """
+    given = {key: value for key, value in options.items() if value is not None and value != ()}
+    for key in _SINGLE:
+        if key in given:
+            given[key] = _kept(values.get(key), given[key])
+    for key in _LISTS:
+        if key not in given:
+            continue
+        listed = values.get(key, ())
+        listed = listed if isinstance(listed, list) else [listed]
+        before = {(str(_name_in(choice)), str(_alias_in(choice))): choice for choice in listed}
+        choices = []
+        for text in given[key]:
+            name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")
+            own = {_WITH_MORE[key]: _weight(more) if key == "rewards" else more} if equals else {}
+            alias = str(own.get("alias", ""))
+            choices.append({**_kept(before.get((name, alias)), name), **own})
+        given[key] = choices
+    return {**values, **given}
+
+
+def _kept(before: Any, name: str) -> dict[str, Any]:
+    """The component of that name, with its settings where `before` is the same component."""
+    return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
+
+
+def _weight(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _alias_in(choice: Any) -> Any:
+    return choice.get("alias", "") if isinstance(choice, dict) else ""
+
+
+def _name_in(choice: Any) -> Any:
+    return choice.get("name") if isinstance(choice, dict) else choice
