@@ -1,7 +1,7 @@
 """The spec that a run or a training starts from, before options and assignments change it.
 
-values = start_of_run(host, "inbox", None)
-values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
+    values = start_of_run(host, "inbox", None)
+    values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
 
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
-
     specs = host.specs()
     if spec is None and name in specs:
         return read_spec(Path(host.find_spec(name).path))
@@ -55,7 +54,6 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
 
     The spec train-NAME may also be another training in the environment that it says.
     """
-
     specs = host.specs()
     if spec is None and name is not None and _TRAINING + name in specs:
         values = read_spec(Path(host.find_spec(_TRAINING + name).path))
