@@ -60,7 +60,7 @@ def execute(run: Run, host: Host, out: Out) -> None:
     """Execute a run, write its report, and print the result."""
     from agentfw.errors import StorageError
     from agentfw.runs.results.run_report import write_report
-    from agentfw_cli.result import print_result
+    from agentfw_cli.result_table import print_result
 
     try:
         summary = play(run, out)

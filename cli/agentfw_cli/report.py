@@ -36,7 +36,7 @@ def report(run: str, picture: Path | None, episode: str | None, runs: Path | Non
     """
     from agentfw.errors import UsageError
     from agentfw.runs.records.folder import find_run
-    from agentfw.runs.results.pictures import write_episode_picture
+    from agentfw.runs.results.run_charts import write_episode_picture
     from agentfw.runs.results.run_report import write_report
 
     out = Out(json=as_json)

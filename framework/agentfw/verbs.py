@@ -69,7 +69,7 @@ class RunResult:
         return "\n".join([*("  ".join(row).rstrip() for row in table), str(self.path)])
 
     def _repr_html_(self) -> str:
-        from .runs.results.pictures import curve
+        from .runs.results.run_charts import curve
 
         heads, rows = self._table()
         head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)

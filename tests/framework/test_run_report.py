@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import UsageError
-from agentfw.runs.results.pictures import timeline_picture
+from agentfw.runs.results.run_charts import timeline_picture
 from agentfw.runs.results.run_report import write_report
 
 SITE = Path(__file__).parents[1] / "site"

@@ -10,9 +10,9 @@ Importing it is cheap. Only writing a PNG imports Pillow.
 
 from agentfw.report.bars import Bar, bar_chart
 from agentfw.report.canvas import Canvas
-from agentfw.report.charts import Reference, Series, line_chart
 from agentfw.report.html import Number, Page, short
 from agentfw.report.lanes import Lane, Mark, Span, lanes_chart
+from agentfw.report.line_chart import Reference, Series, line_chart
 from agentfw.report.terminal import bars, sparkline
 
 __all__ = [

@@ -21,7 +21,7 @@ from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
 
 from ..gateway.bodies import Asked
-from ..gateway.dialects import Pieces, arguments
+from ..gateway.dialects.interface import Pieces, arguments
 
 __all__ = ["Conversation", "Screen"]
 

@@ -31,12 +31,10 @@ from agentfw.errors import (
 from agentfw.session import Reply
 
 from .bodies import Asked, BadRequest
-from .chat_completions import ChatCompletions
 from .desk import Desk
-from .dialects import About, Dialect, Pieces
+from .dialects import DIALECTS
+from .dialects.interface import About, Dialect, Pieces
 from .feedback import read_feedback
-from .messages import Messages
-from .responses import Responses
 
 try:
     from starlette.applications import Starlette
@@ -54,11 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Gateway"]
 
-_DIALECTS: dict[str, Dialect] = {
-    "chat/completions": ChatCompletions(),
-    "responses": Responses(),
-    "messages": Messages(),
-}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -84,7 +77,7 @@ class Gateway:
             routes.append(Route(f"{below}/v1/models", self._guarded(self._list_models), methods=["GET"]))
             routes += [
                 Route(f"{below}/v1/{path}", self._guarded(partial(self._answer, dialect), dialect), methods=["POST"])
-                for path, dialect in _DIALECTS.items()
+                for path, dialect in DIALECTS.items()
             ]
         routes.append(Route("/s/{session}/feedback", self._guarded(self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded(self._end), methods=["POST"]))
@@ -101,7 +94,7 @@ class Gateway:
     # -- requests ------------------------------------------------------------------------------------------------------
 
     def _guarded(self, handler: Handler, dialect: Dialect | None = None, *, needs_key: bool = True) -> Handler:
-        speaks = dialect or _DIALECTS["chat/completions"]
+        speaks = dialect or DIALECTS["chat/completions"]
 
         async def guarded(request: Request) -> Response:
             try:

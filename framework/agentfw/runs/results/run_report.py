@@ -24,8 +24,8 @@ from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.summary import Summary, beside, columns, figures_of, in_order, intervals, leading
 from .comparison import change
-from .pictures import curve, timeline_picture
-from .update_charts import clipping_note, update_charts, updates_table
+from .run_charts import curve, timeline_picture
+from .training_charts import clipping_note, update_charts, updates_table
 
 __all__ = ["write_report"]
 

@@ -1,7 +1,7 @@
 """The spec that a run or a training starts from, before options and assignments change it.
 
-    values = start_of_run(host, "inbox", None)
-    values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
+values = start_of_run(host, "inbox", None)
+values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
 """
 
 from __future__ import annotations

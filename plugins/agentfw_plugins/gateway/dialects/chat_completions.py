@@ -13,8 +13,8 @@ from agentfw import Message
 from agentfw.episode import Call
 from agentfw.session import Reply
 
-from .bodies import Asked, BadRequest, Body, chosen_actions
-from .dialects import About, arguments, counts, event
+from ..bodies import Asked, BadRequest, Body, chosen_actions
+from .interface import About, arguments, counts, event
 
 __all__ = ["ChatCompletions"]
 

@@ -9,9 +9,9 @@ from agentfw import Message
 from agentfw.episode import Call
 from agentfw.session import Reply
 
-from .bodies import Asked, BadRequest, Body, chosen_actions
+from ..bodies import Asked, BadRequest, Body, chosen_actions
 from .chat_completions import ChatCompletions
-from .dialects import About, arguments, counts, event
+from .interface import About, arguments, counts, event
 
 __all__ = ["Responses"]
 

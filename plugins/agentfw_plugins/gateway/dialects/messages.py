@@ -8,8 +8,8 @@ from typing import Any
 from agentfw import Message
 from agentfw.session import Reply
 
-from .bodies import Asked, BadRequest, Body, chosen_actions
-from .dialects import About, arguments, counts, event
+from ..bodies import Asked, BadRequest, Body, chosen_actions
+from .interface import About, arguments, counts, event
 
 __all__ = ["Messages"]
 

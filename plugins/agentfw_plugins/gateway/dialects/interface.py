@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from agentfw.episode import Call
 from agentfw.session import Reply
 
-from .bodies import Asked, BadRequest, Body
+from ..bodies import Asked, BadRequest, Body
 
 __all__ = ["About", "Dialect", "Pieces", "Stream", "arguments", "counts", "event"]
 

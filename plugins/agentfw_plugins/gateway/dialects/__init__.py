@@ -1,0 +1,16 @@
+"""The APIs that the gateway speaks, by their paths below `/v1/`. Another one is a module here and an entry below."""
+
+from __future__ import annotations
+
+from .chat_completions import ChatCompletions
+from .interface import Dialect
+from .messages import Messages
+from .responses import Responses
+
+__all__ = ["DIALECTS"]
+
+DIALECTS: dict[str, Dialect] = {
+    "chat/completions": ChatCompletions(),
+    "responses": Responses(),
+    "messages": Messages(),
+}
