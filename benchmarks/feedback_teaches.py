@@ -27,10 +27,10 @@ import httpx
 
 from agentfw import Host, Run
 from agentfw.runs import LiveRun, apply_assignments, parse_spec
+from agentfw.runs.spec.start import start_from_runs
 from agentfw.seeds import Seeds
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_aligned, shown, tell, triple_of
-from agentfw_cli.start import start_from_runs
 from agentfw_plugins.gateway.app import Gateway
 from agentfw_plugins.gateway.desk import LiveDesk
 from agentfw_plugins.gateway.server import serving

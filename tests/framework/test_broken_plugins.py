@@ -56,7 +56,7 @@ def template(arguments: str) -> str:
 CASES = {
     "module that isn't installed": Case("import no_such_module", "failed", "No module named 'no_such_module'"),
     "name that isn't in a module": Case("from json import nonsense", "failed", "cannot import name 'nonsense'"),
-    "syntax error": Case("def broken(:\n", "failed", "plugin.py, line 2"),
+    "syntax error": Case("def broken(:\n", "failed", "plugin.py, line 3"),
     "exit at import": Case("import sys; sys.exit(0)", "failed", "tried to end Python"),
     "exception at import": Case("1 / 0", "failed", "ZeroDivisionError: division by zero"),
     "base exception at import": Case("raise GeneratorExit('odd')", "failed", "GeneratorExit: odd"),

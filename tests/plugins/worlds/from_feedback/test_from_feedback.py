@@ -14,8 +14,8 @@ from agentfw import Episode, Host, Message, Moment, Run, Task, Turn
 from agentfw.errors import UsageError
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
+from agentfw.runs.spec.start import start_from_runs
 from agentfw.testing import fresh_host
-from agentfw_cli.start import start_from_runs
 from agentfw_plugins.worlds.from_feedback.environment import FromFeedback, FromFeedbackSettings
 from agentfw_plugins.worlds.from_feedback.examples import read_examples, split_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agentfw.runs import parse_spec, resolve
+from agentfw.runs.spec.start import start_of_training
 from agentfw.scores import Progress, parse_schedule
 from agentfw.testing import fresh_host
-from agentfw_cli.start import start_of_training
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 
