@@ -21,7 +21,7 @@ MODULES = [
     "axis",
     "bars",
     "canvas",
-    "charts",
+    "line_chart",
     "frame",
     "html",
     "lanes",
