@@ -132,6 +132,7 @@ def test_where_time_matters_the_next_step_is_another_interface(agentfw: Agentfw,
 
 
 def test_where_no_work_takes_time_no_interface_is_suggested(agentfw: Agentfw) -> None:
+    pytest.importorskip("agentfw_papers")
     told = agentfw("run", "assistant", "--episodes", "2").err
 
     assert "next: agentfw runs show last    agentfw plugins list\n" in told
